@@ -1,0 +1,160 @@
+"""`block.proto` to core types and back. Pure."""
+
+from collections.abc import Iterable
+
+from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockChunk, BlockHeader
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.errors import BadKeysError, BadRequestError
+from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.core.tier import Tier, TierCounts, TierUsage
+from hearthkv.v1 import block_pb2
+
+_TIER = {
+    Tier.HBM: block_pb2.TIER_HBM,
+    Tier.DRAM: block_pb2.TIER_DRAM,
+    Tier.SSD: block_pb2.TIER_SSD,
+}
+
+
+def decode_tier(value: int) -> Tier:
+    """
+    Return the tier of a message.
+
+    Raises:
+        BadRequestError: If it is unspecified or unknown.
+    """
+    try:
+        return Tier(value)
+    except ValueError:
+        names = ", ".join(f"{tier.name} ({tier.value})" for tier in Tier)
+        raise BadRequestError(f"tier is {value}, must be one of {names}") from None
+
+
+def encode_tier(tier: Tier) -> block_pb2.Tier.ValueType:
+    """Return the tier as a message carries it."""
+    return _TIER[tier]
+
+
+def decode_keys(message: block_pb2.PackedKeys) -> PackedKeys:
+    """
+    Return the keys of a message.
+
+    Raises:
+        BadKeysError: If the width is impossible or does not divide the length.
+    """
+    return PackedKeys(message.keys, message.key_width)
+
+
+def encode_keys(keys: PackedKeys) -> block_pb2.PackedKeys:
+    """Return keys as a message."""
+    return block_pb2.PackedKeys(keys=keys.packed, key_width=keys.width)
+
+
+def decode_spec(message: block_pb2.NamespaceSpec) -> NamespaceSpec:
+    """
+    Return the namespace of a message.
+
+    Raises:
+        BadNamespaceError: If a field is out of bounds.
+    """
+    return NamespaceSpec(message.namespace_id, message.block_size, message.block_bytes)
+
+
+def encode_spec(spec: NamespaceSpec) -> block_pb2.NamespaceSpec:
+    """Return a namespace as a message."""
+    return block_pb2.NamespaceSpec(
+        namespace_id=spec.namespace_id, block_size=spec.block_size, block_bytes=spec.block_bytes
+    )
+
+
+def decode_counts(messages: Iterable[block_pb2.TierBlocks]) -> TierCounts:
+    """Return counts by tier; a tier that is named twice counts twice."""
+    blocks = dict.fromkeys(Tier, 0)
+    for message in messages:
+        blocks[decode_tier(message.tier)] += message.blocks
+    return TierCounts(blocks[Tier.HBM], blocks[Tier.DRAM], blocks[Tier.SSD])
+
+
+def encode_counts(counts: TierCounts) -> list[block_pb2.TierBlocks]:
+    """Return counts by tier, without the tiers that hold nothing."""
+    return [
+        block_pb2.TierBlocks(tier=encode_tier(tier), blocks=counts.of(tier))
+        for tier in Tier
+        if counts.of(tier)
+    ]
+
+
+def decode_usage(message: block_pb2.TierUsage) -> TierUsage:
+    """
+    Return a tier's usage.
+
+    Raises:
+        BadRequestError: If the tier is unknown.
+    """
+    return TierUsage(
+        tier=decode_tier(message.tier),
+        used_bytes=message.used_bytes,
+        reserved_bytes=message.reserved_bytes,
+        limit_bytes=message.limit_bytes,
+        blocks=message.blocks,
+        trouble=message.trouble,
+    )
+
+
+def encode_usage(usage: TierUsage) -> block_pb2.TierUsage:
+    """Return a tier's usage as a message."""
+    return block_pb2.TierUsage(
+        tier=encode_tier(usage.tier),
+        used_bytes=usage.used_bytes,
+        reserved_bytes=usage.reserved_bytes,
+        limit_bytes=usage.limit_bytes,
+        blocks=usage.blocks,
+        trouble=usage.trouble,
+    )
+
+
+def decode_chunk(message: block_pb2.BlockChunk) -> BlockChunk:
+    """
+    Return a part of a block.
+
+    Raises:
+        BadKeysError: If a key's width is impossible or differs from its parent's.
+        BadRequestError: If the part is longer than a chunk may be.
+    """
+    if len(message.data) > CHUNK_BYTES_MAX:
+        raise BadRequestError(f"chunk is {len(message.data)} bytes, must be <= {CHUNK_BYTES_MAX}")
+    if not message.HasField("header"):
+        return BlockChunk(None, message.data)
+    header = message.header
+    PackedKeys(header.key, len(header.key))  # a single key has a possible width
+    if header.parent_key and len(header.parent_key) != len(header.key):
+        raise BadKeysError(
+            f"parent_key is {len(header.parent_key)} bytes, must be empty or {len(header.key)}"
+        )
+    tier = decode_tier(header.tier) if header.tier else None
+    return BlockChunk(
+        BlockHeader(header.key, header.parent_key, header.size_bytes, header.checksum, tier),
+        message.data,
+    )
+
+
+def encode_chunk(chunk: BlockChunk) -> block_pb2.BlockChunk:
+    """Return a part of a block as a message; copies the payload once."""
+    message = block_pb2.BlockChunk(data=bytes(chunk.data))
+    if chunk.header is not None:
+        header = chunk.header
+        message.header.key = header.key
+        message.header.parent_key = header.parent_key
+        message.header.size_bytes = header.size_bytes
+        message.header.checksum = header.checksum
+        if header.tier is not None:
+            message.header.tier = encode_tier(header.tier)
+    return message
+
+
+def chunks_of(header: BlockHeader, payload: bytes | memoryview) -> Iterable[BlockChunk]:
+    """Cut a block into chunks, the first with its header; an empty payload is one chunk."""
+    view = memoryview(payload)
+    yield BlockChunk(header, view[:CHUNK_BYTES_MAX])
+    for at in range(CHUNK_BYTES_MAX, len(view), CHUNK_BYTES_MAX):
+        yield BlockChunk(None, view[at : at + CHUNK_BYTES_MAX])

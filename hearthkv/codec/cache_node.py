@@ -1,0 +1,252 @@
+"""`cache_node.proto` to core types and back. Pure."""
+
+from collections.abc import Iterable
+
+from hearthkv.codec import block
+from hearthkv.core.block_io import (
+    PIN_TTL_S_MAX,
+    BlockChunk,
+    DropBlocks,
+    DropNamespace,
+    DropSession,
+    DropTarget,
+    KeysQuery,
+    NamespaceUsage,
+    NodeDescription,
+    Pinned,
+    PinQuery,
+    ReadEnd,
+    ReadQuery,
+    WriteStart,
+    WriteStatus,
+)
+from hearthkv.core.errors import BadRequestError
+from hearthkv.core.namespace import check_namespace_id
+from hearthkv.core.session_id import NodeId, SessionId, check_session_id
+from hearthkv.core.tier import TierCounts
+from hearthkv.v1 import cache_node_pb2 as pb2
+
+_READ_END = {
+    ReadEnd.COMPLETE: pb2.READ_END_COMPLETE,
+    ReadEnd.MISS: pb2.READ_END_MISS,
+    ReadEnd.LOST: pb2.READ_END_LOST,
+    ReadEnd.UNAVAILABLE: pb2.READ_END_UNAVAILABLE,
+}
+_READ_END_OF = {value: end for end, value in _READ_END.items()}
+
+_WRITE_STATUS = {
+    WriteStatus.STORED: pb2.WRITE_STATUS_STORED,
+    WriteStatus.ALREADY_HELD: pb2.WRITE_STATUS_ALREADY_HELD,
+    WriteStatus.PARENT_MISSING: pb2.WRITE_STATUS_PARENT_MISSING,
+    WriteStatus.NO_ROOM: pb2.WRITE_STATUS_NO_ROOM,
+    WriteStatus.CORRUPT: pb2.WRITE_STATUS_CORRUPT,
+    WriteStatus.UNAVAILABLE: pb2.WRITE_STATUS_UNAVAILABLE,
+}
+_WRITE_STATUS_OF = {value: status for status, value in _WRITE_STATUS.items()}
+
+
+def decode_match_request(message: pb2.MatchRequest) -> KeysQuery:
+    """Return the query; raises BadInputError."""
+    return KeysQuery(check_namespace_id(message.namespace_id), block.decode_keys(message.keys))
+
+
+def encode_match_request(query: KeysQuery) -> pb2.MatchRequest:
+    """Return the query as a message."""
+    return pb2.MatchRequest(namespace_id=query.namespace_id, keys=block.encode_keys(query.keys))
+
+
+def encode_match_response(matched: TierCounts) -> pb2.MatchResponse:
+    """Return the match as a message."""
+    return pb2.MatchResponse(
+        matched_blocks=matched.total, matched_by_tier=block.encode_counts(matched)
+    )
+
+
+def decode_match_response(message: pb2.MatchResponse) -> TierCounts:
+    """Return the match; raises BadInputError."""
+    return block.decode_counts(message.matched_by_tier)
+
+
+def decode_read_request(message: pb2.ReadRequest) -> ReadQuery:
+    """Return the query; raises BadInputError."""
+    return ReadQuery(
+        check_namespace_id(message.namespace_id),
+        block.decode_keys(message.keys),
+        message.first_block,
+        _optional_session(message.session_id),
+    )
+
+
+def encode_read_request(query: ReadQuery) -> pb2.ReadRequest:
+    """Return the query as a message."""
+    return pb2.ReadRequest(
+        namespace_id=query.namespace_id,
+        keys=block.encode_keys(query.keys),
+        first_block=query.first_block,
+        session_id=query.session_id or "",
+    )
+
+
+def encode_read_step(step: BlockChunk | ReadEnd) -> pb2.ReadResponse:
+    """Return one step of a read as a message."""
+    if isinstance(step, ReadEnd):
+        return pb2.ReadResponse(end=_READ_END[step])
+    return pb2.ReadResponse(chunk=block.encode_chunk(step))
+
+
+def decode_read_step(message: pb2.ReadResponse) -> BlockChunk | ReadEnd:
+    """
+    Return one step of a read.
+
+    Raises:
+        BadInputError: If the message is empty, or its chunk or its end can't be understood.
+    """
+    kind = message.WhichOneof("step")
+    if kind == "chunk":
+        return block.decode_chunk(message.chunk)
+    if kind == "end" and message.end in _READ_END_OF:
+        return _READ_END_OF[message.end]
+    raise BadRequestError(f"read step is {kind!r} ({message.end}), must be a chunk or a known end")
+
+
+def decode_write_step(message: pb2.WriteRequest) -> WriteStart | BlockChunk:
+    """
+    Return one step of a write.
+
+    Raises:
+        BadInputError: If the message is empty or a field is out of bounds.
+    """
+    kind = message.WhichOneof("step")
+    if kind == "start":
+        start = message.start
+        return WriteStart(block.decode_spec(start.namespace), _optional_session(start.session_id))
+    if kind == "chunk":
+        return block.decode_chunk(message.chunk)
+    raise BadRequestError("write step is empty, must be a start or a chunk")
+
+
+def encode_write_step(step: WriteStart | BlockChunk) -> pb2.WriteRequest:
+    """Return one step of a write as a message."""
+    if isinstance(step, WriteStart):
+        start = pb2.WriteStart(
+            namespace=block.encode_spec(step.spec), session_id=step.session_id or ""
+        )
+        return pb2.WriteRequest(start=start)
+    return pb2.WriteRequest(chunk=block.encode_chunk(step))
+
+
+def encode_write_response(statuses: Iterable[WriteStatus]) -> pb2.WriteResponse:
+    """Return what became of the blocks as a message."""
+    return pb2.WriteResponse(statuses=[_WRITE_STATUS[status] for status in statuses])
+
+
+def decode_write_response(message: pb2.WriteResponse) -> list[WriteStatus]:
+    """Return what became of the blocks; a status of a newer peer counts as unavailable."""
+    return [_WRITE_STATUS_OF.get(status, WriteStatus.UNAVAILABLE) for status in message.statuses]
+
+
+def decode_prefetch_request(message: pb2.PrefetchRequest) -> KeysQuery:
+    """Return the query; raises BadInputError."""
+    return KeysQuery(check_namespace_id(message.namespace_id), block.decode_keys(message.keys))
+
+
+def encode_prefetch_request(query: KeysQuery) -> pb2.PrefetchRequest:
+    """Return the query as a message."""
+    return pb2.PrefetchRequest(namespace_id=query.namespace_id, keys=block.encode_keys(query.keys))
+
+
+def decode_pin_request(message: pb2.PinRequest) -> PinQuery:
+    """
+    Return the query.
+
+    Raises:
+        BadInputError: If the keys are malformed or the time is not in (0, one hour].
+    """
+    ttl_s = message.ttl.seconds + message.ttl.nanos / 1e9
+    if not 0 < ttl_s <= PIN_TTL_S_MAX:
+        raise BadRequestError(f"ttl is {ttl_s:g} s, must be over 0 and at most {PIN_TTL_S_MAX:g} s")
+    return PinQuery(
+        check_namespace_id(message.namespace_id), block.decode_keys(message.keys), ttl_s
+    )
+
+
+def encode_pin_request(query: PinQuery) -> pb2.PinRequest:
+    """Return the query as a message."""
+    message = pb2.PinRequest(namespace_id=query.namespace_id, keys=block.encode_keys(query.keys))
+    message.ttl.FromNanoseconds(round(query.ttl_s * 1e9))
+    return message
+
+
+def encode_pin_response(pinned: Pinned) -> pb2.PinResponse:
+    """Return a pin as a message."""
+    return pb2.PinResponse(pin_id=pinned.pin_id, pinned_blocks=pinned.blocks)
+
+
+def decode_pin_response(message: pb2.PinResponse) -> Pinned:
+    """Return a pin."""
+    return Pinned(message.pin_id, message.pinned_blocks)
+
+
+def decode_drop_request(message: pb2.DropRequest) -> DropTarget:
+    """
+    Return what to forget.
+
+    Raises:
+        BadInputError: If nothing is named, or a field is out of bounds.
+    """
+    kind = message.WhichOneof("target")
+    if kind == "blocks":
+        return DropBlocks(
+            check_namespace_id(message.blocks.namespace_id), block.decode_keys(message.blocks.keys)
+        )
+    if kind == "session":
+        return DropSession(check_session_id(message.session.session_id))
+    if kind == "namespace_id":
+        return DropNamespace(check_namespace_id(message.namespace_id))
+    raise BadRequestError("drop names nothing, must name blocks, a session or a namespace")
+
+
+def encode_drop_request(target: DropTarget) -> pb2.DropRequest:
+    """Return what to forget as a message."""
+    if isinstance(target, DropBlocks):
+        blocks = pb2.NamespaceBlocks(
+            namespace_id=target.namespace_id, keys=block.encode_keys(target.keys)
+        )
+        return pb2.DropRequest(blocks=blocks)
+    if isinstance(target, DropSession):
+        return pb2.DropRequest(session=pb2.SessionBlocks(session_id=target.session_id))
+    return pb2.DropRequest(namespace_id=target.namespace_id)
+
+
+def encode_describe_response(description: NodeDescription) -> pb2.DescribeResponse:
+    """Return a node's description as a message."""
+    return pb2.DescribeResponse(
+        node_id=description.node_id,
+        epoch=description.epoch,
+        tiers=[block.encode_usage(usage) for usage in description.tiers],
+        namespaces=[
+            pb2.NamespaceUsage(namespace=block.encode_spec(usage.spec), blocks=usage.blocks)
+            for usage in description.namespaces
+        ],
+        pins=description.pins,
+        version=description.version,
+    )
+
+
+def decode_describe_response(message: pb2.DescribeResponse) -> NodeDescription:
+    """Return a node's description; raises BadInputError."""
+    return NodeDescription(
+        node_id=NodeId(message.node_id),
+        epoch=message.epoch,
+        tiers=tuple(block.decode_usage(usage) for usage in message.tiers),
+        namespaces=tuple(
+            NamespaceUsage(block.decode_spec(usage.namespace), usage.blocks)
+            for usage in message.namespaces
+        ),
+        pins=message.pins,
+        version=message.version,
+    )
+
+
+def _optional_session(text: str) -> SessionId | None:
+    return check_session_id(text) if text else None

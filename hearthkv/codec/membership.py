@@ -1,0 +1,181 @@
+"""`membership.proto` to core types and back. Pure."""
+
+from hearthkv.codec import block
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.errors import BadRequestError
+from hearthkv.core.namespace import check_namespace_id
+from hearthkv.core.routing import (
+    BlockEvent,
+    EventBatch,
+    EventsAck,
+    NodeEndpoint,
+    NodeHello,
+    NodeLoad,
+    NodeMessage,
+    PrefetchOrder,
+    ResyncOrder,
+    RouterMessage,
+    SnapshotPart,
+    Welcome,
+)
+from hearthkv.core.session_id import check_node_id
+from hearthkv.v1 import membership_pb2 as pb2
+
+SNAPSHOT_KEYS_MAX = 65_536
+"""Keys in one part of a snapshot, and in one event."""
+
+
+def decode_node_message(message: pb2.JoinRequest) -> NodeMessage:
+    """
+    Return what a node says.
+
+    Raises:
+        BadInputError: If the message is empty or a field is out of bounds.
+    """
+    kind = message.WhichOneof("message")
+    if kind == "hello":
+        return _decode_hello(message.hello)
+    if kind == "snapshot":
+        return _decode_snapshot(message.snapshot)
+    if kind == "events":
+        events = tuple(_decode_event(event) for event in message.events.events)
+        return EventBatch(message.events.sequence, events)
+    if kind == "heartbeat":
+        beat = message.heartbeat
+        tiers = tuple(block.decode_usage(usage) for usage in beat.tiers)
+        return NodeLoad(beat.sequence, tiers, beat.calls_in_flight)
+    raise BadRequestError("join message is empty, must be a hello, snapshot, events or heartbeat")
+
+
+def encode_node_message(said: NodeMessage) -> pb2.JoinRequest:
+    """Return what a node says as a message."""
+    if isinstance(said, NodeHello):
+        return pb2.JoinRequest(hello=_encode_hello(said))
+    if isinstance(said, SnapshotPart):
+        return pb2.JoinRequest(snapshot=_encode_snapshot(said))
+    if isinstance(said, EventBatch):
+        events = [_encode_event(event) for event in said.events]
+        return pb2.JoinRequest(events=pb2.BlockEvents(sequence=said.sequence, events=events))
+    heartbeat = pb2.Heartbeat(
+        sequence=said.sequence,
+        tiers=[block.encode_usage(usage) for usage in said.tiers],
+        calls_in_flight=said.calls_in_flight,
+    )
+    return pb2.JoinRequest(heartbeat=heartbeat)
+
+
+def decode_router_message(message: pb2.JoinResponse) -> RouterMessage:
+    """
+    Return what a router says.
+
+    Raises:
+        BadInputError: If the message is empty or a field is out of bounds.
+    """
+    kind = message.WhichOneof("message")
+    if kind == "welcome":
+        return Welcome(message.welcome.lease.ToNanoseconds() / 1e9)
+    if kind == "ack":
+        return EventsAck(message.ack.sequence)
+    if kind == "resync":
+        return ResyncOrder(message.resync.expected_sequence, message.resync.received_sequence)
+    if kind == "prefetch":
+        order = message.prefetch
+        return PrefetchOrder(check_namespace_id(order.namespace_id), block.decode_keys(order.keys))
+    raise BadRequestError("join answer is empty, must be a welcome, ack, resync or prefetch")
+
+
+def encode_router_message(said: RouterMessage) -> pb2.JoinResponse:
+    """Return what a router says as a message."""
+    if isinstance(said, Welcome):
+        message = pb2.JoinResponse(welcome=pb2.Welcome())
+        message.welcome.lease.FromNanoseconds(round(said.lease_s * 1e9))
+        return message
+    if isinstance(said, EventsAck):
+        return pb2.JoinResponse(ack=pb2.EventsAck(sequence=said.sequence))
+    if isinstance(said, ResyncOrder):
+        resync = pb2.ResyncOrder(
+            expected_sequence=said.expected_sequence, received_sequence=said.received_sequence
+        )
+        return pb2.JoinResponse(resync=resync)
+    order = pb2.PrefetchOrder(namespace_id=said.namespace_id, keys=block.encode_keys(said.keys))
+    return pb2.JoinResponse(prefetch=order)
+
+
+def _decode_hello(hello: pb2.NodeHello) -> NodeHello:
+    if not hello.weight > 0:
+        raise BadRequestError(f"weight is {hello.weight}, must be > 0")
+    if not hello.address:
+        raise BadRequestError("address is empty, must be host:port")
+    endpoint = NodeEndpoint(
+        node_id=check_node_id(hello.node_id),
+        address=hello.address,
+        engine_url=hello.engine_url,
+        epoch=hello.epoch,
+        weight=hello.weight,
+    )
+    return NodeHello(endpoint, hello.version)
+
+
+def _encode_hello(hello: NodeHello) -> pb2.NodeHello:
+    endpoint = hello.endpoint
+    return pb2.NodeHello(
+        node_id=endpoint.node_id,
+        address=endpoint.address,
+        engine_url=endpoint.engine_url,
+        epoch=endpoint.epoch,
+        weight=endpoint.weight,
+        version=hello.version,
+    )
+
+
+def _decode_snapshot(part: pb2.SnapshotPart) -> SnapshotPart:
+    keys = _bounded(block.decode_keys(part.keys)) if part.HasField("keys") else PackedKeys(b"")
+    if not keys:
+        return SnapshotPart(b"", None, keys, part.is_first, part.is_last)
+    return SnapshotPart(
+        check_namespace_id(part.namespace_id),
+        block.decode_tier(part.tier),
+        keys,
+        part.is_first,
+        part.is_last,
+    )
+
+
+def _encode_snapshot(part: SnapshotPart) -> pb2.SnapshotPart:
+    message = pb2.SnapshotPart(
+        namespace_id=part.namespace_id, is_first=part.is_first, is_last=part.is_last
+    )
+    if part.tier is not None:
+        message.tier = block.encode_tier(part.tier)
+        message.keys.CopyFrom(block.encode_keys(part.keys))
+    return message
+
+
+def _decode_event(event: pb2.BlockEvent) -> BlockEvent:
+    if event.kind == pb2.BLOCK_EVENT_KIND_STORED:
+        tier = block.decode_tier(event.tier)
+    elif event.kind == pb2.BLOCK_EVENT_KIND_REMOVED:
+        tier = None
+    else:
+        raise BadRequestError(f"event kind is {event.kind}, must be STORED (1) or REMOVED (2)")
+    return BlockEvent(
+        check_namespace_id(event.namespace_id), _bounded(block.decode_keys(event.keys)), tier
+    )
+
+
+def _encode_event(event: BlockEvent) -> pb2.BlockEvent:
+    message = pb2.BlockEvent(
+        kind=pb2.BLOCK_EVENT_KIND_REMOVED,
+        namespace_id=event.namespace_id,
+        keys=block.encode_keys(event.keys),
+    )
+    if event.tier is not None:
+        message.kind = pb2.BLOCK_EVENT_KIND_STORED
+        message.tier = block.encode_tier(event.tier)
+    return message
+
+
+def _bounded(keys: PackedKeys) -> PackedKeys:
+    if len(keys) > SNAPSHOT_KEYS_MAX:
+        raise BadRequestError(f"message has {len(keys)} keys, must be <= {SNAPSHOT_KEYS_MAX}")
+    return keys

@@ -1,0 +1,263 @@
+"""`router.proto` to core types and back. Pure."""
+
+from collections.abc import Sequence
+
+from hearthkv.codec import block
+from hearthkv.core.block_io import KeysQuery
+from hearthkv.core.errors import BadRequestError
+from hearthkv.core.namespace import BLOCK_SIZE_MAX, check_namespace_id
+from hearthkv.core.routing import (
+    CacheHint,
+    NodeEndpoint,
+    NodeLoad,
+    NodeMatch,
+    NodeState,
+    NodeStatus,
+    PlacementReason,
+    Route,
+    RouteQuery,
+    SessionStatus,
+)
+from hearthkv.core.session_id import NodeId, SessionId, check_node_id, check_session_id
+from hearthkv.v1 import router_pb2 as pb2
+
+SESSIONS_LISTED = 100
+SESSIONS_LISTED_MAX = 1000
+
+_HINT = {
+    CacheHint.NONE: pb2.CACHE_HINT_NONE,
+    CacheHint.REUSE: pb2.CACHE_HINT_REUSE,
+    CacheHint.BYPASS: pb2.CACHE_HINT_BYPASS,
+}
+_HINT_OF = {value: hint for hint, value in _HINT.items()} | {
+    pb2.CACHE_HINT_UNSPECIFIED: CacheHint.NONE
+}
+_REASON = {
+    PlacementReason.SESSION: pb2.PLACEMENT_REASON_SESSION,
+    PlacementReason.HOME: pb2.PLACEMENT_REASON_HOME,
+    PlacementReason.PREFIX: pb2.PLACEMENT_REASON_PREFIX,
+    PlacementReason.FAILOVER: pb2.PLACEMENT_REASON_FAILOVER,
+}
+_REASON_OF = {value: reason for reason, value in _REASON.items()}
+_STATE = {NodeState.LIVE: pb2.NODE_STATE_LIVE, NodeState.SUSPECT: pb2.NODE_STATE_SUSPECT}
+_STATE_OF = {value: state for state, value in _STATE.items()}
+
+
+def decode_endpoint(message: pb2.NodeEndpoint) -> NodeEndpoint:
+    """
+    Return where a node is. A state of a newer peer counts as suspect.
+
+    Raises:
+        BadInputError: If the id is malformed or the weight not over 0.
+    """
+    if not message.weight > 0:
+        raise BadRequestError(f"weight is {message.weight}, must be > 0")
+    return NodeEndpoint(
+        node_id=check_node_id(message.node_id),
+        address=message.address,
+        engine_url=message.engine_url,
+        epoch=message.epoch,
+        weight=message.weight,
+        state=_STATE_OF.get(message.state, NodeState.SUSPECT),
+    )
+
+
+def encode_endpoint(endpoint: NodeEndpoint) -> pb2.NodeEndpoint:
+    """Return where a node is as a message."""
+    return pb2.NodeEndpoint(
+        node_id=endpoint.node_id,
+        address=endpoint.address,
+        engine_url=endpoint.engine_url,
+        epoch=endpoint.epoch,
+        weight=endpoint.weight,
+        state=_STATE[endpoint.state],
+    )
+
+
+def decode_route_request(message: pb2.RouteRequest) -> RouteQuery:
+    """
+    Return the turn that wants a node.
+
+    Raises:
+        BadInputError: If an id, the keys or the hint can't be used.
+    """
+    if message.cache_hint not in _HINT_OF:
+        names = ", ".join(hint.name for hint in CacheHint)
+        raise BadRequestError(f"cache_hint is {message.cache_hint}, must be one of {names}")
+    return RouteQuery(
+        session_id=check_session_id(message.session_id),
+        namespace_id=check_namespace_id(message.namespace_id),
+        keys=block.decode_keys(message.keys),
+        hint=_HINT_OF[message.cache_hint],
+        prompt_tokens=message.prompt_tokens,
+        block_size=_checked_block_size(message.block_size),
+    )
+
+
+def encode_route_request(query: RouteQuery) -> pb2.RouteRequest:
+    """Return a turn that wants a node as a message."""
+    return pb2.RouteRequest(
+        session_id=query.session_id,
+        namespace_id=query.namespace_id,
+        keys=block.encode_keys(query.keys),
+        cache_hint=_HINT[query.hint],
+        prompt_tokens=query.prompt_tokens,
+        block_size=query.block_size,
+    )
+
+
+def encode_route_response(route: Route) -> pb2.RouteResponse:
+    """Return the node for a turn as a message."""
+    return pb2.RouteResponse(
+        node=encode_endpoint(route.node),
+        matched_blocks=route.matched.total,
+        matched_by_tier=block.encode_counts(route.matched),
+        home_node_id=route.home_node_id,
+        reason=_REASON[route.reason],
+    )
+
+
+def decode_route_response(message: pb2.RouteResponse) -> Route:
+    """
+    Return the node for a turn.
+
+    Raises:
+        BadInputError: If the node or the reason can't be understood.
+    """
+    if message.reason not in _REASON_OF:
+        raise BadRequestError(f"reason is {message.reason}, must be a known placement reason")
+    return Route(
+        node=decode_endpoint(message.node),
+        matched=block.decode_counts(message.matched_by_tier),
+        home_node_id=NodeId(message.home_node_id),
+        reason=_REASON_OF[message.reason],
+    )
+
+
+def decode_lookup_request(message: pb2.LookupRequest) -> KeysQuery:
+    """Return the query; raises BadInputError."""
+    return KeysQuery(check_namespace_id(message.namespace_id), block.decode_keys(message.keys))
+
+
+def encode_lookup_request(query: KeysQuery) -> pb2.LookupRequest:
+    """Return the query as a message."""
+    return pb2.LookupRequest(namespace_id=query.namespace_id, keys=block.encode_keys(query.keys))
+
+
+def encode_lookup_response(matches: Sequence[NodeMatch]) -> pb2.LookupResponse:
+    """Return who holds how much as a message."""
+    return pb2.LookupResponse(
+        matches=[
+            pb2.NodeMatch(
+                node_id=match.node_id,
+                matched_blocks=match.matched.total,
+                matched_by_tier=block.encode_counts(match.matched),
+            )
+            for match in matches
+        ]
+    )
+
+
+def decode_lookup_response(message: pb2.LookupResponse) -> list[NodeMatch]:
+    """Return who holds how much; raises BadInputError."""
+    return [
+        NodeMatch(check_node_id(match.node_id), block.decode_counts(match.matched_by_tier))
+        for match in message.matches
+    ]
+
+
+def decode_end_session_request(message: pb2.EndSessionRequest) -> SessionId:
+    """Return the session; raises BadSessionIdError."""
+    return check_session_id(message.session_id)
+
+
+def encode_watch_response(version: int, nodes: Sequence[NodeEndpoint]) -> pb2.WatchNodesResponse:
+    """Return the list of nodes as a message."""
+    return pb2.WatchNodesResponse(version=version, nodes=[encode_endpoint(node) for node in nodes])
+
+
+def decode_watch_response(message: pb2.WatchNodesResponse) -> list[NodeEndpoint]:
+    """Return the list of nodes; raises BadInputError."""
+    return [decode_endpoint(node) for node in message.nodes]
+
+
+def encode_list_nodes_response(nodes: Sequence[NodeStatus]) -> pb2.ListNodesResponse:
+    """Return the nodes and their load as a message."""
+    response = pb2.ListNodesResponse()
+    for node in nodes:
+        status = response.nodes.add(
+            endpoint=encode_endpoint(node.endpoint),
+            tiers=[block.encode_usage(usage) for usage in node.load.tiers],
+            calls_in_flight=node.load.calls_in_flight,
+            indexed_blocks=node.indexed_blocks,
+            sessions=node.sessions,
+        )
+        status.silence.FromNanoseconds(round(node.silence_s * 1e9))
+    return response
+
+
+def decode_list_nodes_response(message: pb2.ListNodesResponse) -> list[NodeStatus]:
+    """Return the nodes and their load; raises BadInputError."""
+    return [
+        NodeStatus(
+            endpoint=decode_endpoint(node.endpoint),
+            load=NodeLoad(
+                tiers=tuple(block.decode_usage(usage) for usage in node.tiers),
+                calls_in_flight=node.calls_in_flight,
+            ),
+            indexed_blocks=node.indexed_blocks,
+            sessions=node.sessions,
+            silence_s=node.silence.ToNanoseconds() / 1e9,
+        )
+        for node in message.nodes
+    ]
+
+
+def decode_list_sessions_request(message: pb2.ListSessionsRequest) -> int:
+    """
+    Return how many sessions to list.
+
+    Raises:
+        BadRequestError: If more are asked for than may be.
+    """
+    if message.limit > SESSIONS_LISTED_MAX:
+        raise BadRequestError(f"limit is {message.limit}, must be <= {SESSIONS_LISTED_MAX}")
+    return message.limit or SESSIONS_LISTED
+
+
+def encode_list_sessions_response(
+    sessions: Sequence[SessionStatus], sessions_total: int
+) -> pb2.ListSessionsResponse:
+    """Return sessions as a message."""
+    response = pb2.ListSessionsResponse(sessions_total=sessions_total)
+    for session in sessions:
+        status = response.sessions.add(
+            session_id=session.session_id,
+            node_id=session.node_id,
+            turns=session.turns,
+            prompt_tokens=session.prompt_tokens,
+            matched_blocks=session.matched_blocks,
+        )
+        status.idle.FromNanoseconds(round(session.idle_s * 1e9))
+    return response
+
+
+def decode_list_sessions_response(message: pb2.ListSessionsResponse) -> list[SessionStatus]:
+    """Return sessions, most recent first."""
+    return [
+        SessionStatus(
+            session_id=SessionId(session.session_id),
+            node_id=NodeId(session.node_id),
+            turns=session.turns,
+            prompt_tokens=session.prompt_tokens,
+            matched_blocks=session.matched_blocks,
+            idle_s=session.idle.ToNanoseconds() / 1e9,
+        )
+        for session in message.sessions
+    ]
+
+
+def _checked_block_size(block_size: int) -> int:
+    if not 1 <= block_size <= BLOCK_SIZE_MAX:
+        raise BadRequestError(f"block_size is {block_size}, must be in 1..{BLOCK_SIZE_MAX}")
+    return block_size

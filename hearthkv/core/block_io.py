@@ -1,0 +1,153 @@
+"""What clients and nodes say to each other about blocks and their bytes. Pure."""
+
+import enum
+from dataclasses import dataclass
+
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.core.session_id import NodeId, SessionId
+from hearthkv.core.tier import Tier, TierUsage
+
+CHUNK_BYTES_MAX = 1024 * 1024
+"""Payload bytes of one chunk on the wire."""
+
+PIN_TTL_S_MAX = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHeader:
+    """What is known of a block before its bytes."""
+
+    key: bytes
+    parent_key: bytes
+    """Key of the block before it; empty for a prompt's first block."""
+
+    size_bytes: int
+    checksum: int
+    """See `hearthkv.core.checksum.block_checksum`."""
+
+    tier: Tier | None = None
+    """Where the block was read from; None on a write."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockChunk:
+    """A part of one block; the first part carries the header."""
+
+    header: BlockHeader | None
+    data: bytes | memoryview
+
+
+class ReadEnd(enum.Enum):
+    """Why a read ended."""
+
+    COMPLETE = "complete"
+    MISS = "miss"
+    LOST = "lost"
+    UNAVAILABLE = "unavailable"
+
+
+class WriteStatus(enum.Enum):
+    """What became of one written block."""
+
+    STORED = "stored"
+    ALREADY_HELD = "already_held"
+    PARENT_MISSING = "parent_missing"
+    NO_ROOM = "no_room"
+    CORRUPT = "corrupt"
+    UNAVAILABLE = "unavailable"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the node has the block now."""
+        return self in {WriteStatus.STORED, WriteStatus.ALREADY_HELD}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStart:
+    """Opens a write."""
+
+    spec: NamespaceSpec
+    session_id: SessionId | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadQuery:
+    """Asks for the bytes of the longest held run of blocks."""
+
+    namespace_id: bytes
+    keys: PackedKeys
+    first_block: int
+    """Where in the prompt `keys` begin."""
+
+    session_id: SessionId | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeysQuery:
+    """Names blocks of one namespace, from block 0 on."""
+
+    namespace_id: bytes
+    keys: PackedKeys
+
+
+@dataclass(frozen=True, slots=True)
+class PinQuery:
+    """Asks that a prefix be kept for `ttl_s` seconds, over 0 and at most PIN_TTL_S_MAX."""
+
+    namespace_id: bytes
+    keys: PackedKeys
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A pin that is in force; `pin_id` is empty if nothing was held."""
+
+    pin_id: str
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropBlocks:
+    """Forget these blocks and all that hang on them."""
+
+    namespace_id: bytes
+    keys: PackedKeys
+
+
+@dataclass(frozen=True, slots=True)
+class DropSession:
+    """Forget what only this session uses."""
+
+    session_id: SessionId
+
+
+@dataclass(frozen=True, slots=True)
+class DropNamespace:
+    """Forget all blocks of a namespace."""
+
+    namespace_id: bytes
+
+
+DropTarget = DropBlocks | DropSession | DropNamespace
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUsage:
+    """A namespace that a node holds."""
+
+    spec: NamespaceSpec
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDescription:
+    """A node's description of itself."""
+
+    node_id: NodeId
+    epoch: int
+    tiers: tuple[TierUsage, ...]
+    namespaces: tuple[NamespaceUsage, ...]
+    pins: int
+    version: str

@@ -1,0 +1,98 @@
+"""
+The tree of errors. Pure.
+
+::
+
+    HearthKVError
+    ├── BadInputError            what a caller sent can't be used; nothing was changed
+    │   ├── BadKeysError         packed keys of an impossible width or length
+    │   ├── BadSessionIdError    empty, too long, or with control characters
+    │   ├── BadNamespaceError    an id or a field of a namespace
+    │   ├── BlockSizeError       payload of another size than the namespace's
+    │   ├── LayoutMismatchError  an array or a buffer that does not fit the layout
+    │   └── BadRequestError      anything else in a request
+    ├── SettingsError            a file, a variable or a flag; names field, value, allowed
+    ├── NoNodeError              no live cache node
+    ├── StoreError               a tier's store
+    │   ├── StoreUnavailableError    it does not answer; nothing is known of the block
+    │   ├── StoreFullError           it has no space left for the block
+    │   └── BlockLostError           it answers, but the block's bytes are gone or damaged
+    ├── FrameError               stored bytes that are not the block they should be
+    ├── PeerError                a router or node that can't be reached or misbehaves
+    ├── ModelFileError           the demo's model file
+    └── StartupError             the process can't start; says what to do
+
+Ordinary outcomes (hit, miss, no room) are values, not errors.
+"""
+
+
+class HearthKVError(Exception):
+    """The root of all errors that HearthKV raises on purpose."""
+
+
+class BadInputError(HearthKVError):
+    """What a caller sent can't be used."""
+
+
+class BadKeysError(BadInputError):
+    """Packed keys have an impossible width or length."""
+
+
+class BadSessionIdError(BadInputError):
+    """A session id is empty, too long, or has control characters."""
+
+
+class BadNamespaceError(BadInputError):
+    """A namespace id or one of its fields is out of bounds."""
+
+
+class BlockSizeError(BadInputError):
+    """A payload has another size than its namespace's blocks."""
+
+
+class LayoutMismatchError(BadInputError):
+    """An array or a buffer does not fit the block layout."""
+
+
+class BadRequestError(BadInputError):
+    """A request breaks the contract in some other way."""
+
+
+class SettingsError(HearthKVError):
+    """A setting is unknown or impossible."""
+
+
+class NoNodeError(HearthKVError):
+    """No cache node is live."""
+
+
+class StoreError(HearthKVError):
+    """A tier's store did not do what was asked."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store does not answer; nothing is known of the block."""
+
+
+class StoreFullError(StoreError):
+    """The store has no space left for the block."""
+
+
+class BlockLostError(StoreError):
+    """The store answers, but the block's bytes are gone or damaged."""
+
+
+class FrameError(HearthKVError):
+    """Stored bytes are not the block that they should be."""
+
+
+class PeerError(HearthKVError):
+    """A router or node can't be reached or misbehaves."""
+
+
+class ModelFileError(HearthKVError):
+    """The demo's model file is missing or not what it should be."""
+
+
+class StartupError(HearthKVError):
+    """The process can't start; the text says what to do."""

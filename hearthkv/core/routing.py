@@ -1,0 +1,207 @@
+"""What clients, routers and nodes say to each other about placement and membership. Pure."""
+
+import enum
+from dataclasses import dataclass, field
+
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.session_id import NodeId, SessionId
+from hearthkv.core.tier import Tier, TierCounts, TierUsage
+
+
+class CacheHint(enum.Enum):
+    """What the caller of a turn wants of the cache."""
+
+    NONE = "none"
+    REUSE = "reuse"
+    BYPASS = "bypass"
+
+
+class PlacementReason(enum.Enum):
+    """Why a node was chosen."""
+
+    SESSION = "session"
+    HOME = "home"
+    PREFIX = "prefix"
+    FAILOVER = "failover"
+
+
+class NodeState(enum.Enum):
+    """Whether a node gets new turns."""
+
+    LIVE = "live"
+    SUSPECT = "suspect"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEndpoint:
+    """Where a node is."""
+
+    node_id: NodeId
+    address: str
+    """The node's gRPC server, host:port."""
+
+    engine_url: str = ""
+    """Base URL of the engine beside it; empty where there is none."""
+
+    epoch: int = 0
+    """Changes with every start of the node."""
+
+    weight: float = 1.0
+    """Share of the sessions that it wants, relative to others; over 0."""
+
+    state: NodeState = NodeState.LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class RouteQuery:
+    """A turn that wants a node."""
+
+    session_id: SessionId
+    namespace_id: bytes
+    keys: PackedKeys
+    hint: CacheHint
+    prompt_tokens: int
+    block_size: int
+    """Tokens in a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The node for a turn, by name."""
+
+    node_id: NodeId
+    matched: TierCounts
+    """Leading blocks of the prompt that it holds, as far as the router knows."""
+
+    home_node_id: NodeId
+    reason: PlacementReason
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The node for a turn, with the address to reach it at."""
+
+    node: NodeEndpoint
+    matched: TierCounts
+    home_node_id: NodeId
+    reason: PlacementReason
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatch:
+    """How many leading blocks of a prompt one node holds."""
+
+    node_id: NodeId
+    matched: TierCounts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """What a node said of itself in its last heartbeat."""
+
+    sequence: int = 0
+    """Number of the last events message that it sent."""
+
+    tiers: tuple[TierUsage, ...] = ()
+    calls_in_flight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """A node and its load, for people."""
+
+    endpoint: NodeEndpoint
+    load: NodeLoad
+    indexed_blocks: int
+    sessions: int
+    silence_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """A session as the router knows it, for people."""
+
+    session_id: SessionId
+    node_id: NodeId
+    turns: int
+    prompt_tokens: int
+    matched_blocks: int
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHello:
+    """A node's first words to a router."""
+
+    endpoint: NodeEndpoint
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """A part of a node's inventory: keys of one namespace in one tier."""
+
+    namespace_id: bytes
+    tier: Tier | None
+    """None only in the one part of an empty inventory."""
+
+    keys: PackedKeys
+    is_first: bool
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEvent:
+    """Blocks of one namespace came, moved or went."""
+
+    namespace_id: bytes
+    keys: PackedKeys
+    tier: Tier | None
+    """Where the blocks are now; None: held no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Numbered events: 1 is the first batch after a snapshot."""
+
+    sequence: int
+    events: tuple[BlockEvent, ...] = field(default=())
+
+
+NodeMessage = NodeHello | SnapshotPart | EventBatch | NodeLoad
+"""What a node says on the membership stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The router accepts a node."""
+
+    lease_s: float
+    """Silence after which the router forgets the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventsAck:
+    """The router has taken in a batch."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncOrder:
+    """The router has missed a batch and wants the inventory anew."""
+
+    expected_sequence: int
+    received_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchOrder:
+    """The router expects a turn on these blocks at once."""
+
+    namespace_id: bytes
+    keys: PackedKeys
+
+
+RouterMessage = Welcome | EventsAck | ResyncOrder | PrefetchOrder
+"""What a router says on the membership stream."""

@@ -1,0 +1,58 @@
+"""Tiers, and counts of blocks or bytes by tier. Pure."""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class Tier(enum.IntEnum):
+    """Where a block lies, fastest first; the numbers are those of the contract."""
+
+    HBM = 1
+    DRAM = 2
+    SSD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TierCounts:
+    """Blocks by tier."""
+
+    hbm: int = 0
+    dram: int = 0
+    ssd: int = 0
+
+    @property
+    def total(self) -> int:
+        """Blocks in all tiers."""
+        return self.hbm + self.dram + self.ssd
+
+    def of(self, tier: Tier) -> int:
+        """Blocks in one tier."""
+        return {Tier.HBM: self.hbm, Tier.DRAM: self.dram, Tier.SSD: self.ssd}[tier]
+
+    @classmethod
+    def count(cls, tiers: Iterable[Tier]) -> "TierCounts":
+        """Count one block for each of `tiers`."""
+        hbm = dram = ssd = 0
+        for tier in tiers:
+            hbm += tier is Tier.HBM
+            dram += tier is Tier.DRAM
+            ssd += tier is Tier.SSD
+        return cls(hbm, dram, ssd)
+
+
+@dataclass(frozen=True, slots=True)
+class TierUsage:
+    """
+    Bytes and blocks of one tier of one node.
+
+    Invariant: `used_bytes + reserved_bytes <= limit_bytes`.
+    """
+
+    tier: Tier
+    used_bytes: int
+    reserved_bytes: int
+    limit_bytes: int
+    blocks: int
+    trouble: str = ""
+    """Why the tier takes no blocks now; empty while it is well."""
