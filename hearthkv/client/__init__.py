@@ -1,0 +1,1 @@
+"""What agents and engines call: sessions, routing and blocks."""

@@ -1,0 +1,1 @@
+"""The router: says which cache node serves a turn."""
