@@ -22,6 +22,7 @@ USED_ELSEWHERE = {
     "hearthkv/connectors/*.py": "is imported by the engine that it connects",
     "bench/*.py": "is started",
     "tools/*.py": "is started",
+    "deploy/*.py": "is started in a container",
 }
 
 
