@@ -83,9 +83,9 @@ class MetricsPort:
             self._server, self._thread = prometheus_client.start_http_server(
                 port, addr=host, registry=meters.registry
             )
-        except OSError as error:
+        except (OSError, OverflowError) as error:  # the latter where a port is over 65535
             raise StartupError(
-                f"metrics port {host}:{port} can't be opened ({error.strerror}): "
+                f"metrics port {host}:{port} can't be opened ({error}): "
                 f"choose another with --metrics-port, or 0 for any free one"
             ) from error
 

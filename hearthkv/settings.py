@@ -7,6 +7,8 @@ answer says from which, for `--print-config`. The environment is handed in by `_
 
 import dataclasses
 import difflib
+import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +19,10 @@ from typing import Generic, TypeVar, get_args, get_origin, get_type_hints
 from hearthkv.core.errors import SettingsError
 
 Settings = TypeVar("Settings")
-Scalar = bool | int | float | str | list[str]
+_PASSWORD = re.compile(r"(://[^/@\s]*:)[^@\s]*@")
+"""The password in a URL, after what stands before it."""
+
+Scalar = bool | int | float | str | list[str] | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ def read_toml(path: Path, sections: tuple[str, ...]) -> Mapping[str, Mapping[str
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of the TOML, of its UTF-8, or of a number in it
         raise SettingsError(f"{path}: is not TOML: {error}") from error
     for name, table in tables.items():
         if name not in sections:
@@ -92,11 +97,12 @@ def load(
         SettingsError: For an unknown field or an impossible value; names source, field and value.
     """
     hints = get_type_hints(section.settings_type)
-    names = tuple(hints)
+    fields = dataclasses.fields(section.settings_type)  # type: ignore[arg-type]
+    names = tuple(field.name for field in fields)
     sources = dict.fromkeys(names, "default")
     values: dict[str, Scalar] = {}
     for name, value in tables.get(section.name, {}).items():
-        if name not in hints:
+        if name not in names:
             raise SettingsError(f"{file_name}: [{section.name}] {_unknown('field', name, names)}")
         sources[name] = file_name
         values[name] = _typed(value, hints[name], f"{file_name}: [{section.name}] {name}")
@@ -108,31 +114,32 @@ def load(
         if name in flags:
             sources[name] = flag_name(name)
             values[name] = _parsed(flags[name], hints[name], flag_name(name))
+    missing = [field.name for field in fields if _is_required(field) and field.name not in values]
+    if missing:
+        raise SettingsError(f"{file_name}: [{section.name}] lacks {', '.join(missing)}")
     try:
         return Loaded(section.settings_type(**values), sources)
     except SettingsError as error:
-        raise SettingsError(f"{_blamed(str(error), sources)}: {error}") from error
-    except TypeError as error:
-        missing = [
-            field.name
-            for field in dataclasses.fields(section.settings_type)  # type: ignore[arg-type]
-            if field.default is dataclasses.MISSING
-            and field.default_factory is dataclasses.MISSING
-            and field.name not in values
-        ]
-        raise SettingsError(
-            f"{file_name}: [{section.name}] lacks {', '.join(missing)}, must be set"
-        ) from error
+        raise SettingsError(f"{_blamed(str(error), sources)}: [{section.name}] {error}") from error
 
 
 def describe(section: str, loaded: Loaded[Settings], secret_fields: frozenset[str]) -> list[str]:
-    """Return a line a field, in TOML, with its source as a comment; secrets are masked."""
+    """
+    Return a line a field, in TOML, with its source as a comment.
+
+    Fields of `secret_fields` are masked, and a field that is None is a comment as a whole,
+    because TOML has no word for it.
+    """
     lines = [f"[{section}]"]
     for name, source in loaded.sources.items():
         value = getattr(loaded.settings, name)
         shown = '"***"' if name in secret_fields and value else _toml(value)
-        lines.append(f"{name} = {shown}  # {source}")
+        lines.append(f"# {name} is not set" if value is None else f"{name} = {shown}  # {source}")
     return lines
+
+
+def _is_required(field: "dataclasses.Field[object]") -> bool:
+    return field.default is field.default_factory is dataclasses.MISSING
 
 
 def _unknown(kind: str, name: str, known: tuple[str, ...]) -> str:
@@ -142,21 +149,23 @@ def _unknown(kind: str, name: str, known: tuple[str, ...]) -> str:
 
 
 def _blamed(text: str, sources: Mapping[str, str]) -> str:
-    """Name the sources of the fields that an error speaks of."""
-    named = [name for name in sources if name in text]
-    return ", ".join(dict.fromkeys(f"{sources[name]} ({name})" for name in named)) or "settings"
+    """Name the sources of the fields that an error speaks of: those before its first ` is `."""
+    words = set(re.findall(r"\w+", text.partition(" is ")[0]))
+    named = [f"{source} ({name})" for name, source in sources.items() if name in words]
+    return ", ".join(named) or "settings"
 
 
 def _typed(value: object, hint: object, where: str) -> Scalar:
     wanted = _plain(hint)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if wanted is list:
+        return float(str(value))  # a number beyond all floats becomes inf
+    if wanted in {list, tuple}:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return [str(item) for item in value]
+            return tuple(value) if wanted is tuple else value
     elif isinstance(wanted, type) and type(value) is wanted:
         return value  # type: ignore[return-value]
-    raise SettingsError(f"{where} is {value!r}, must be {_type_name(wanted)}")
+    shown = _PASSWORD.sub(r"\1***@", repr(value))
+    raise SettingsError(f"{where} is {shown}, must be {_type_name(wanted)}")
 
 
 def _parsed(text: str, hint: object, where: str) -> Scalar:
@@ -166,8 +175,9 @@ def _parsed(text: str, hint: object, where: str) -> Scalar:
             return {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]
         except KeyError:
             raise SettingsError(f"{where} is {text!r}, must be true or false") from None
-    if wanted is list:
-        return [item.strip() for item in text.split(",") if item.strip()]
+    if wanted in {list, tuple}:
+        items = [item.strip() for item in text.split(",") if item.strip()]
+        return tuple(items) if wanted is tuple else items
     try:
         return wanted(text)  # type: ignore[operator, no-any-return]
     except ValueError:
@@ -190,7 +200,8 @@ def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        # The escapes of JSON are those of TOML, which also wants DEL escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     return str(value)

@@ -6,10 +6,15 @@ them through a `Telemetry`. A metric's labels are enums, never ids; ids go to th
 """
 
 import dataclasses
+import enum
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
+
+from hearthkv.core.errors import SettingsError
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Event(Protocol):
@@ -78,6 +83,10 @@ def render(event: object) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, enum.Enum):
+        return value.name.lower()
+    if isinstance(value, bytes):
+        return value.hex() or "''"
     if isinstance(value, Mapping):
         return ",".join(f"{key}:{_shown(item)}" for key, item in value.items())
     text = str(value)
@@ -87,11 +96,9 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """Declares a metric, so that a misspelt name or label fails when a process starts."""
+    """Declares a metric, so that a misspelt name or label fails where it is first moved."""
 
-    kind: str
-    """`counter`, `gauge` or `histogram`."""
-
+    kind: Literal["counter", "gauge", "histogram"]
     name: str
     """Namespace, what, unit; counters end in `_total`."""
 
@@ -102,7 +109,14 @@ class MetricSpec:
 
 
 def configure_logging(level_name: str) -> None:
-    """Send log lines of this process to standard error, with time and level."""
+    """
+    Send log lines of this process to standard error, with time and level.
+
+    Raises:
+        SettingsError: If the level is none of LOG_LEVELS.
+    """
+    if level_name not in LOG_LEVELS:
+        raise SettingsError(f"log_level is {level_name!r}, must be one of {', '.join(LOG_LEVELS)}")
     logging.basicConfig(
         level=level_name.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )

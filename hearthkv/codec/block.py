@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockChunk, BlockHeader
-from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.errors import BadKeysError, BadRequestError
-from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.core.block_key import KEY_WIDTH_MAX, PackedKeys
+from hearthkv.core.errors import BadKeysError, BadRequestError, BlockSizeError
+from hearthkv.core.namespace import BLOCK_BYTES_MAX, NamespaceSpec
 from hearthkv.core.tier import Tier, TierCounts, TierUsage
 from hearthkv.v1 import block_pb2
 
@@ -68,7 +68,12 @@ def encode_spec(spec: NamespaceSpec) -> block_pb2.NamespaceSpec:
 
 
 def decode_counts(messages: Iterable[block_pb2.TierBlocks]) -> TierCounts:
-    """Return counts by tier; a tier that is named twice counts twice."""
+    """
+    Return counts by tier; a tier that is named twice counts twice.
+
+    Raises:
+        BadRequestError: If a tier is unknown.
+    """
     blocks = dict.fromkeys(Tier, 0)
     for message in messages:
         blocks[decode_tier(message.tier)] += message.blocks
@@ -119,18 +124,22 @@ def decode_chunk(message: block_pb2.BlockChunk) -> BlockChunk:
 
     Raises:
         BadKeysError: If a key's width is impossible or differs from its parent's.
-        BadRequestError: If the part is longer than a chunk may be.
+        BlockSizeError: If the block is announced as larger than any block may be.
+        BadRequestError: If the part is longer than a chunk may be, or the tier unknown.
     """
     if len(message.data) > CHUNK_BYTES_MAX:
         raise BadRequestError(f"chunk is {len(message.data)} bytes, must be <= {CHUNK_BYTES_MAX}")
     if not message.HasField("header"):
         return BlockChunk(None, message.data)
     header = message.header
-    PackedKeys(header.key, len(header.key))  # a single key has a possible width
+    if not 1 <= len(header.key) <= KEY_WIDTH_MAX:
+        raise BadKeysError(f"key is {len(header.key)} bytes, must be 1 to {KEY_WIDTH_MAX}")
     if header.parent_key and len(header.parent_key) != len(header.key):
         raise BadKeysError(
             f"parent_key is {len(header.parent_key)} bytes, must be empty or {len(header.key)}"
         )
+    if header.size_bytes > BLOCK_BYTES_MAX:
+        raise BlockSizeError(f"block is {header.size_bytes} bytes, must be <= {BLOCK_BYTES_MAX}")
     tier = decode_tier(header.tier) if header.tier else None
     return BlockChunk(
         BlockHeader(header.key, header.parent_key, header.size_bytes, header.checksum, tier),

@@ -22,7 +22,7 @@ from hearthkv.core.block_io import (
 )
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import check_namespace_id
-from hearthkv.core.session_id import NodeId, SessionId, check_session_id
+from hearthkv.core.session_id import SessionId, check_node_id, check_session_id
 from hearthkv.core.tier import TierCounts
 from hearthkv.v1 import cache_node_pb2 as pb2
 
@@ -162,7 +162,7 @@ def decode_pin_request(message: pb2.PinRequest) -> PinQuery:
     Raises:
         BadInputError: If the keys are malformed or the time is not in (0, one hour].
     """
-    ttl_s = message.ttl.seconds + message.ttl.nanos / 1e9
+    ttl_s = message.ttl.ToNanoseconds() / 1e9
     if not 0 < ttl_s <= PIN_TTL_S_MAX:
         raise BadRequestError(f"ttl is {ttl_s:g} s, must be over 0 and at most {PIN_TTL_S_MAX:g} s")
     return PinQuery(
@@ -236,7 +236,7 @@ def encode_describe_response(description: NodeDescription) -> pb2.DescribeRespon
 def decode_describe_response(message: pb2.DescribeResponse) -> NodeDescription:
     """Return a node's description; raises BadInputError."""
     return NodeDescription(
-        node_id=NodeId(message.node_id),
+        node_id=check_node_id(message.node_id),
         epoch=message.epoch,
         tiers=tuple(block.decode_usage(usage) for usage in message.tiers),
         namespaces=tuple(

@@ -1,6 +1,7 @@
 """`membership.proto` to core types and back. Pure."""
 
 from hearthkv.codec import block
+from hearthkv.codec.endpoint import decode_endpoint
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import check_namespace_id
@@ -8,17 +9,16 @@ from hearthkv.core.routing import (
     BlockEvent,
     EventBatch,
     EventsAck,
-    NodeEndpoint,
     NodeHello,
     NodeLoad,
     NodeMessage,
+    NodeState,
     PrefetchOrder,
     ResyncOrder,
     RouterMessage,
     SnapshotPart,
     Welcome,
 )
-from hearthkv.core.session_id import check_node_id
 from hearthkv.v1 import membership_pb2 as pb2
 
 SNAPSHOT_KEYS_MAX = 65_536
@@ -73,7 +73,10 @@ def decode_router_message(message: pb2.JoinResponse) -> RouterMessage:
     """
     kind = message.WhichOneof("message")
     if kind == "welcome":
-        return Welcome(message.welcome.lease.ToNanoseconds() / 1e9)
+        lease_s = message.welcome.lease.ToNanoseconds() / 1e9
+        if not lease_s > 0:
+            raise BadRequestError(f"lease is {lease_s:g} s, must be > 0")
+        return Welcome(lease_s)
     if kind == "ack":
         return EventsAck(message.ack.sequence)
     if kind == "resync":
@@ -102,18 +105,7 @@ def encode_router_message(said: RouterMessage) -> pb2.JoinResponse:
 
 
 def _decode_hello(hello: pb2.NodeHello) -> NodeHello:
-    if not hello.weight > 0:
-        raise BadRequestError(f"weight is {hello.weight}, must be > 0")
-    if not hello.address:
-        raise BadRequestError("address is empty, must be host:port")
-    endpoint = NodeEndpoint(
-        node_id=check_node_id(hello.node_id),
-        address=hello.address,
-        engine_url=hello.engine_url,
-        epoch=hello.epoch,
-        weight=hello.weight,
-    )
-    return NodeHello(endpoint, hello.version)
+    return NodeHello(decode_endpoint(hello, NodeState.LIVE), hello.version)
 
 
 def _encode_hello(hello: NodeHello) -> pb2.NodeHello:

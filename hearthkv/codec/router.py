@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hearthkv.codec import block
+from hearthkv.codec import block, endpoint
 from hearthkv.core.block_io import KeysQuery
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import BLOCK_SIZE_MAX, check_namespace_id
@@ -18,7 +18,7 @@ from hearthkv.core.routing import (
     RouteQuery,
     SessionStatus,
 )
-from hearthkv.core.session_id import NodeId, SessionId, check_node_id, check_session_id
+from hearthkv.core.session_id import SessionId, check_node_id, check_session_id
 from hearthkv.v1 import router_pb2 as pb2
 
 SESSIONS_LISTED = 100
@@ -37,6 +37,7 @@ _REASON = {
     PlacementReason.HOME: pb2.PLACEMENT_REASON_HOME,
     PlacementReason.PREFIX: pb2.PLACEMENT_REASON_PREFIX,
     PlacementReason.FAILOVER: pb2.PLACEMENT_REASON_FAILOVER,
+    PlacementReason.OTHER: pb2.PLACEMENT_REASON_UNSPECIFIED,
 }
 _REASON_OF = {value: reason for reason, value in _REASON.items()}
 _STATE = {NodeState.LIVE: pb2.NODE_STATE_LIVE, NodeState.SUSPECT: pb2.NODE_STATE_SUSPECT}
@@ -48,29 +49,20 @@ def decode_endpoint(message: pb2.NodeEndpoint) -> NodeEndpoint:
     Return where a node is. A state of a newer peer counts as suspect.
 
     Raises:
-        BadInputError: If the id is malformed or the weight not over 0.
+        BadInputError: See `endpoint.decode_endpoint`.
     """
-    if not message.weight > 0:
-        raise BadRequestError(f"weight is {message.weight}, must be > 0")
-    return NodeEndpoint(
-        node_id=check_node_id(message.node_id),
-        address=message.address,
-        engine_url=message.engine_url,
-        epoch=message.epoch,
-        weight=message.weight,
-        state=_STATE_OF.get(message.state, NodeState.SUSPECT),
-    )
+    return endpoint.decode_endpoint(message, _STATE_OF.get(message.state, NodeState.SUSPECT))
 
 
-def encode_endpoint(endpoint: NodeEndpoint) -> pb2.NodeEndpoint:
+def encode_endpoint(node: NodeEndpoint) -> pb2.NodeEndpoint:
     """Return where a node is as a message."""
     return pb2.NodeEndpoint(
-        node_id=endpoint.node_id,
-        address=endpoint.address,
-        engine_url=endpoint.engine_url,
-        epoch=endpoint.epoch,
-        weight=endpoint.weight,
-        state=_STATE[endpoint.state],
+        node_id=node.node_id,
+        address=node.address,
+        engine_url=node.engine_url,
+        epoch=node.epoch,
+        weight=node.weight,
+        state=_STATE[node.state],
     )
 
 
@@ -119,18 +111,16 @@ def encode_route_response(route: Route) -> pb2.RouteResponse:
 
 def decode_route_response(message: pb2.RouteResponse) -> Route:
     """
-    Return the node for a turn.
+    Return the node for a turn. A reason of a newer router counts as `OTHER`.
 
     Raises:
-        BadInputError: If the node or the reason can't be understood.
+        BadInputError: If the node can't be understood.
     """
-    if message.reason not in _REASON_OF:
-        raise BadRequestError(f"reason is {message.reason}, must be a known placement reason")
     return Route(
         node=decode_endpoint(message.node),
         matched=block.decode_counts(message.matched_by_tier),
-        home_node_id=NodeId(message.home_node_id),
-        reason=_REASON_OF[message.reason],
+        home_node_id=check_node_id(message.home_node_id),
+        reason=_REASON_OF.get(message.reason, PlacementReason.OTHER),
     )
 
 
@@ -243,11 +233,11 @@ def encode_list_sessions_response(
 
 
 def decode_list_sessions_response(message: pb2.ListSessionsResponse) -> list[SessionStatus]:
-    """Return sessions, most recent first."""
+    """Return sessions, most recent first; raises BadInputError."""
     return [
         SessionStatus(
-            session_id=SessionId(session.session_id),
-            node_id=NodeId(session.node_id),
+            session_id=check_session_id(session.session_id),
+            node_id=check_node_id(session.node_id),
             turns=session.turns,
             prompt_tokens=session.prompt_tokens,
             matched_blocks=session.matched_blocks,

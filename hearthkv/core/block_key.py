@@ -15,8 +15,9 @@ tokens that it never sent.
 import hashlib
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hearthkv.core.errors import BadInputError, BadKeysError
 
@@ -30,8 +31,20 @@ TOKEN_BYTES = 4
 
 _PERSON = b"hearthkv-key-v1"
 
-Tokens = Sequence[int] | memoryview | array  # type: ignore[type-arg]
-"""Token ids: a sequence of ints, or any buffer of uint32 (array, numpy) in native order."""
+_UINT32_FORMATS = frozenset({"I", "L", "<I", "<L"} if sys.byteorder == "little" else {"I", "L"})
+_INTEGER_FORMATS = frozenset("hHiIlLqQ")
+
+
+class TokenBuffer(Protocol):
+    """A one-dimensional buffer of integers: an `array`, a memoryview, a NumPy array."""
+
+    def tobytes(self) -> bytes:
+        """The items, laid end to end."""
+        ...
+
+
+Tokens = Sequence[int] | TokenBuffer
+"""Token ids in 0..2**32-1: a sequence of ints or a buffer of integers, best of uint32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +108,57 @@ def pack_tokens(tokens: Tokens) -> bytes:
     """
     Return token ids as uint32 little endian.
 
-    A buffer of uint32 costs one copy; a list of ints about 10 ns a token more.
+    A buffer of uint32 costs one copy, 0.3 ns a token; a list of ints about 13 ns a token and a
+    buffer of other integers about 26 ns, because each id is checked.
 
     Raises:
-        BadInputError: If an id is not in 0..2**32-1, or a buffer's items are not 4 bytes.
+        BadInputError: If an id is not in 0..2**32-1, or a buffer has several dimensions or holds
+            anything but integers of 2 to 8 bytes. Raw `bytes` are refused: their items are
+            bytes, not tokens.
     """
+    view = _buffer_of(tokens)
+    if view is not None and view.itemsize == TOKEN_BYTES and view.format in _UINT32_FORMATS:
+        packed = view.tobytes()
+    else:
+        items: Iterable[int] = tokens if view is None else view  # type: ignore[assignment]
+        try:
+            packed = array("I", items).tobytes()
+        except (OverflowError, TypeError) as error:
+            raise BadInputError(f"{_fault_of(items)}, must be ints in 0..2**32-1") from error
+    return packed if sys.byteorder == "little" else _swapped(packed)
+
+
+def _buffer_of(tokens: object) -> memoryview | None:
+    """A view of a buffer whose integers can be read; None for what is no buffer."""
     try:
         view = memoryview(tokens)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, ValueError):  # the latter where NumPy has a type that buffers have not
+        return None
+    if view.ndim != 1:
+        raise BadInputError(f"token buffer has {view.ndim} dimensions, must have 1")
+    if view.format not in _INTEGER_FORMATS | _UINT32_FORMATS:
+        raise BadInputError(
+            f"token buffer has items of format {view.format!r}, must be uint32, "
+            "or other integers of 2 to 8 bytes in native order"
+        )
+    return view
+
+
+def _fault_of(items: object) -> str:
+    """Say which item kept `items` from being packed."""
+    if not isinstance(items, Iterable):
+        return f"tokens are a {type(items).__name__}"
+    for index, item in enumerate(items):
         try:
-            packed = array("I", tokens)
-        except (OverflowError, TypeError) as error:
-            raise BadInputError(f"token ids must be ints in 0..2**32-1: {error}") from error
-        view = memoryview(packed)
-    if view.itemsize != TOKEN_BYTES or view.format not in {"I", "L", "i", "<I", "<i"}:
-        raise BadInputError(f"token buffer has format {view.format!r}, must be uint32")
-    if sys.byteorder == "little":
-        return view.tobytes()
-    swapped = array("I", view.tobytes())
+            array("I", [item])
+        except (OverflowError, TypeError):
+            return f"token {index} is {repr(item)[:40]}"
+    return f"tokens are a {type(items).__name__}"
+
+
+def _swapped(packed: bytes) -> bytes:
+    """Turn uint32 of one byte order into the other."""
+    swapped = array("I", packed)
     swapped.byteswap()
     return swapped.tobytes()
 
@@ -127,12 +173,14 @@ def extend_keys(parent: bytes, packed_tokens: bytes | memoryview, block_size: in
         block_size: Tokens in a block.
     """
     step = block_size * TOKEN_BYTES
-    blake2b = hashlib.blake2b
+    # To copy a fresh state costs half of making one: 0.5 us a block of 16 tokens in all.
+    fresh_state = hashlib.blake2b(digest_size=KEY_WIDTH).copy
     keys = []
     for at in range(0, len(packed_tokens) - step + 1, step):
-        digest = blake2b(parent, digest_size=KEY_WIDTH)
-        digest.update(packed_tokens[at : at + step])
-        parent = digest.digest()
+        state = fresh_state()
+        state.update(parent)
+        state.update(packed_tokens[at : at + step])
+        parent = state.digest()
         keys.append(parent)
     return b"".join(keys)
 
@@ -159,9 +207,20 @@ class KeyChain:
         Return the keys of all full blocks of a prompt.
 
         Raises:
-            BadInputError: If a token id is out of bounds.
+            BadInputError: If a token id is out of bounds; the chain is as it was.
         """
-        packed = pack_tokens(tokens)
+        return self._take(pack_tokens(tokens))
+
+    def extend(self, tokens: Tokens) -> PackedKeys:
+        """
+        Return the keys of all full blocks of the last prompt with `tokens` after it.
+
+        Raises:
+            BadInputError: If a token id is out of bounds; the chain is as it was.
+        """
+        return self._take(self._tokens + pack_tokens(tokens))
+
+    def _take(self, packed: bytes) -> PackedKeys:
         step = self.block_size * TOKEN_BYTES
         kept_blocks = _shared_bytes(self._tokens, packed) // step
         kept = self._keys[: kept_blocks * KEY_WIDTH]
@@ -175,11 +234,11 @@ class KeyChain:
 def _shared_bytes(left: bytes, right: bytes) -> int:
     """Length of the common prefix; bisects with memcmp, so a long match is cheap."""
     low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
+    if left.startswith(right) or right.startswith(left):  # compares in place, copies nothing
         return high
     while low < high:
         middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
+        if left.startswith(right[low:middle], low):
             low = middle
         else:
             high = middle - 1

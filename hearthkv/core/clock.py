@@ -39,8 +39,8 @@ class ManualClock:
         Let time pass.
 
         Raises:
-            ValueError: If `seconds` is negative.
+            ValueError: If `seconds` is negative or not a number.
         """
-        if seconds < 0:
+        if not seconds >= 0:
             raise ValueError(f"time can't go back: {seconds} s, must be >= 0")
         self._now_s += seconds

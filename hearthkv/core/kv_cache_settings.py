@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from hearthkv.core.errors import SettingsError
+from hearthkv.core.namespace import BLOCK_SIZE_MAX
 from hearthkv.core.tier import Tier
 
 EVICTION_POLICIES = ("lru_with_media_priority",)
@@ -49,10 +50,12 @@ class KvCacheSettings:
     """Read DRAM and SSD, and several blocks of each, at once."""
 
     def __post_init__(self) -> None:
-        if self.block_size < 1:
-            raise SettingsError(f"block_size is {self.block_size}, must be >= 1")
+        if not 1 <= self.block_size <= BLOCK_SIZE_MAX:
+            raise SettingsError(f"block_size is {self.block_size}, must be in 1..{BLOCK_SIZE_MAX}")
         if not 0 < self.cache_capacity_gb < math.inf:
-            raise SettingsError(f"cache_capacity_gb is {self.cache_capacity_gb}, must be > 0")
+            raise SettingsError(
+                f"cache_capacity_gb is {self.cache_capacity_gb}, must be over 0 and finite"
+            )
         if not 0 < self.offload_threshold <= 1:
             raise SettingsError(f"offload_threshold is {self.offload_threshold}, must be in (0, 1]")
         if self.eviction_policy not in EVICTION_POLICIES:

@@ -54,6 +54,10 @@ class ModelNamespace:
 
     `spec` is the fingerprint that goes over the wire. The salt does not leave the client:
     the id is a hash keyed with it, so a tenant can't compute another tenant's.
+
+    Raises:
+        BadNamespaceError: If a count is under 1, the rank not under the size, or the salt over
+            64 bytes.
     """
 
     model: str
@@ -86,6 +90,21 @@ class ModelNamespace:
     tenant_salt: bytes = field(default=b"", repr=False)
     """Secret of the tenant, up to 64 bytes; empty for a cache that all share."""
 
+    def __post_init__(self) -> None:
+        for name in ("layers", "kv_heads", "head_dim", "block_size", "element_bytes"):
+            if getattr(self, name) < 1:
+                raise BadNamespaceError(f"{name} is {getattr(self, name)}, must be >= 1")
+        if not 0 <= self.tensor_parallel_rank < self.tensor_parallel_size:
+            raise BadNamespaceError(
+                f"tensor_parallel_rank is {self.tensor_parallel_rank}, must be >= 0 and under "
+                f"tensor_parallel_size {self.tensor_parallel_size}"
+            )
+        if len(self.tenant_salt) > hashlib.blake2b.MAX_KEY_SIZE:
+            raise BadNamespaceError(
+                f"tenant_salt is {len(self.tenant_salt)} bytes, must be at most "
+                f"{hashlib.blake2b.MAX_KEY_SIZE}"
+            )
+
     @property
     def block_bytes(self) -> int:
         """Payload bytes of a block: keys and values of `block_size` tokens of all layers."""
@@ -98,13 +117,8 @@ class ModelNamespace:
         The fingerprint with the two sizes that servers need.
 
         Raises:
-            BadNamespaceError: If a size is out of bounds, or the salt over 64 bytes.
+            BadNamespaceError: If a block has more tokens or bytes than servers take.
         """
-        if len(self.tenant_salt) > hashlib.blake2b.MAX_KEY_SIZE:
-            raise BadNamespaceError(
-                f"tenant_salt is {len(self.tenant_salt)} bytes, must be at most "
-                f"{hashlib.blake2b.MAX_KEY_SIZE}"
-            )
         fields = asdict(self)
         del fields["tenant_salt"]
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()

@@ -20,7 +20,7 @@ def rank(session_id: SessionId, nodes: Iterable[tuple[NodeId, float]]) -> list[N
 
     Args:
         session_id: The session.
-        nodes: Ids with weights; a weight must be over 0.
+        nodes: Ids with weights; a weight must be over 0 and finite.
     """
     scored = [(-_score(session_id, node_id, weight), node_id) for node_id, weight in nodes]
     scored.sort()
@@ -37,9 +37,9 @@ def owner(session_id: SessionId, nodes: Iterable[tuple[NodeId, float]]) -> NodeI
 
 
 def _score(session_id: SessionId, node_id: NodeId, weight: float) -> float:
-    # The id lengths go in, so that ("ab", "c") and ("a", "bc") differ.
-    session, node = session_id.encode("utf-8", "surrogatepass"), node_id.encode()
+    # The session's length goes in, so that ("ab", "c") and ("a", "bc") differ.
+    session, node = session_id.encode(), node_id.encode()
     text = len(session).to_bytes(4, "little") + session + node
     draw = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-    uniform = (draw + 1) / (2**64 + 1)  # in (0, 1), so the logarithm is finite and negative
-    return -weight / math.log(uniform) if uniform < 1 else math.inf
+    # 52 bits and a half: a float in (0, 1) exactly, so the logarithm is finite and negative.
+    return -weight / math.log(((draw >> 12) + 0.5) / 2**52)

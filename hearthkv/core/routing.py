@@ -23,6 +23,8 @@ class PlacementReason(enum.Enum):
     HOME = "home"
     PREFIX = "prefix"
     FAILOVER = "failover"
+    OTHER = "other"
+    """Read from a router that is newer than its reader; never decided here."""
 
 
 class NodeState(enum.Enum):

@@ -19,9 +19,16 @@ def check_session_id(text: str) -> SessionId:
     Return `text` as a session id. Ids are compared exactly, never by prefix.
 
     Raises:
-        BadSessionIdError: If it is empty, over 256 bytes of UTF-8, or has control characters.
+        BadSessionIdError: If it is empty, over 256 bytes of UTF-8, or has control characters or
+            lone surrogates, which UTF-8 can't carry.
     """
-    size_bytes = len(text.encode("utf-8", "surrogatepass"))
+    try:
+        size_bytes = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise BadSessionIdError(
+            f"session_id has the lone surrogate U+{ord(text[error.start]):04X} "
+            f"at {error.start}, must be UTF-8"
+        ) from None
     if not 1 <= size_bytes <= SESSION_ID_BYTES_MAX:
         raise BadSessionIdError(
             f"session_id is {size_bytes} bytes, must be 1 to {SESSION_ID_BYTES_MAX}"
@@ -43,5 +50,5 @@ def check_node_id(text: str) -> NodeId:
         BadInputError: If it is not 1 to 128 characters of [A-Za-z0-9._-].
     """
     if _NODE_ID.fullmatch(text) is None:
-        raise BadInputError(f"node_id is {text!r}, must be 1 to 128 of [A-Za-z0-9._-]")
+        raise BadInputError(f"node_id is {text[:140]!r}, must be 1 to 128 of [A-Za-z0-9._-]")
     return NodeId(text)
