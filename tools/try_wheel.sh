@@ -7,7 +7,7 @@ rm -rf dist
 .venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 wheel=$(ls "$PWD"/dist/hearthkv-*.whl)
 for member in hearthkv/py.typed hearthkv/proto/hearthkv/v1/block.proto; do
-    .venv/bin/python -m zipfile --list "$wheel" | grep -q "^$member " ||
+    .venv/bin/python -m zipfile --list "$wheel" | grep "^$member " >/dev/null ||
         { echo "$wheel has no $member" >&2; exit 1; }
 done
 
