@@ -76,7 +76,7 @@ def message_readers(tree: Tree) -> list[str]:
         for module in tree.product
         if not any(fnmatch(str(module.path), pattern) for pattern in MESSAGE_READERS)
         for line, name in module.imports
-        if any(part.endswith("_pb2") for part in name.split("."))
+        if names_module(name, "hearthkv.v1") and "_pb2" in {part[-4:] for part in name.split(".")}
     ]
 
 
@@ -133,6 +133,7 @@ def test_the_right_door_is_open(plant: Plant, door: str, path: str, line: str):
 
 def test_a_message_class_out_of_place_is_found(plant: Plant):
     line = "from hearthkv.v1 import block_pb2\nfrom hearthkv.v1.router_pb2_grpc import RouterStub\n"
+    line += "from grpc_health.v1 import health_pb2\n"
     tree = plant(
         {"router/placement.py": line, "router/service.py": line, "hearthkv/codec.py": line}
     )
