@@ -1,0 +1,283 @@
+"""
+Blocks in DRAM: one or more Redis (or Valkey) servers. The only module that knows Redis.
+
+A copy of a block is one string value, frame and payload, under `hearthkv:NODE:block:` and its
+name. The name decides on which server it lies. Each server also holds `hearthkv:NODE:epoch`,
+which says which start of the node filled it: a server without it was emptied or replaced.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import redis.asyncio
+import xxhash
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import OutOfMemoryError, RedisError
+
+from cachenode.block import BlockRef
+from cachenode.block_frame import (
+    FRAME_BYTES,
+    BlockFrame,
+    check_block,
+    decode_frame,
+    encode_frame,
+)
+from cachenode.store import ScanPart, StoreCheck
+from hearthkv.core.errors import (
+    BlockLostError,
+    FrameError,
+    SettingsError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+from hearthkv.core.session_id import NodeId
+from hearthkv.core.tier import Tier
+
+CONNECTIONS_MAX: Final = 4
+"""Blocks under way to or from one server. More of them slow a server down: with 16 large
+reads outstanding, Redis 7 gave half its bandwidth for twice its memory."""
+
+_SCAN_COUNT: Final = 2000
+_ERASE_COUNT: Final = 500
+_URL_SCHEMES: Final = ("unix", "redis", "rediss")
+_NO_EVICTION: Final = "noeviction"
+
+
+class DramStore:
+    """
+    A `BlockStore` over Redis servers; used by one event loop, by the node of this id only.
+
+    Raises:
+        SettingsError: If a URL can't be understood. Its text does not repeat the URL, which
+            may hold a password.
+    """
+
+    tier: Final = Tier.DRAM
+
+    def __init__(
+        self, urls: Sequence[str], *, node_id: NodeId, epoch: int, deadline_s: float
+    ) -> None:
+        prefix = f"hearthkv:{node_id}:"
+        self._block_prefix = f"{prefix}block:".encode()
+        self._servers = [_Server(url, prefix, epoch, deadline_s) for url in urls]
+        if not self._servers:
+            raise SettingsError("redis_urls is empty, must name at least one server")
+
+    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
+        """Store a block."""
+        name = self._name(frame.spec.namespace_id, frame.key, frame.sequence)
+        await self._server_of(name).set(name, b"".join((encode_frame(frame), payload)))
+
+    async def get(self, ref: BlockRef) -> memoryview:
+        """Return the payload of a block, checked."""
+        name = self._name(ref.namespace_id, ref.key, ref.sequence)
+        server = self._server_of(name)
+        stored = await server.get(name)
+        if stored is None:
+            raise BlockLostError(f"{server.label} has no value for block {ref.key.hex()}")
+        try:
+            return check_block(stored, ref)
+        except FrameError as error:
+            raise BlockLostError(f"{server.label}: {error}") from error
+
+    async def erase(self, refs: Sequence[BlockRef]) -> None:
+        """Forget blocks."""
+        names: dict[_Server, list[bytes]] = defaultdict(list)
+        for ref in refs:
+            name = self._name(ref.namespace_id, ref.key, ref.sequence)
+            names[self._server_of(name)].append(name)
+        for server, its_names in names.items():
+            await server.unlink(its_names)
+
+    async def scan(self) -> AsyncIterator[ScanPart]:
+        """Go over all blocks; those on a server where they would not be looked for are removed."""
+        for server in self._servers:
+            seen: set[bytes] = set()  # SCAN may give a name twice while its table grows
+            async for names in server.scan(self._block_prefix):
+                fresh = [name for name in names if name not in seen]
+                seen.update(fresh)
+                heads = await server.get_heads(fresh)
+                frames = []
+                unsound = []
+                for name, head in zip(fresh, heads, strict=True):
+                    frame = self._sound_frame(server, name, head)
+                    if frame is None:
+                        unsound.append(name)
+                    else:
+                        frames.append(frame)
+                await server.unlink(unsound)
+                yield ScanPart(tuple(frames), len(unsound))
+
+    async def check(self) -> StoreCheck:
+        """Look whether all servers answer and are what they were."""
+        async with asyncio.TaskGroup() as tasks:
+            checks = [tasks.create_task(server.check()) for server in self._servers]
+        found = [check.result() for check in checks]
+        return StoreCheck(
+            trouble="; ".join(check.trouble for check in found if check.trouble),
+            is_same=all(check.is_same for check in found),
+            advice="; ".join(check.advice for check in found if check.advice),
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for server in self._servers:
+            await server.close()
+
+    def _name(self, namespace_id: bytes, key: bytes, sequence: int) -> bytes:
+        # The lengths go in, so that no two copies share a name.
+        lengths = bytes((len(namespace_id), len(key)))
+        copy = sequence.to_bytes(8, "little")
+        return b"".join((self._block_prefix, lengths, namespace_id, key, copy))
+
+    def _server_of(self, name: bytes) -> "_Server":
+        """The server with the highest draw, so that one more server moves few blocks."""
+        if len(self._servers) == 1:
+            return self._servers[0]
+        draw = xxhash.xxh3_64_intdigest
+        return max(self._servers, key=lambda server: draw(name, seed=server.seed))
+
+    def _sound_frame(self, server: "_Server", name: bytes, head: bytes) -> BlockFrame | None:
+        try:
+            frame = decode_frame(head)
+        except FrameError:
+            return None
+        its_name = self._name(frame.spec.namespace_id, frame.key, frame.sequence)
+        is_in_place = its_name == name and self._server_of(name) is server
+        return frame if is_in_place else None
+
+
+class _Server:
+    """One Redis server: commands with deadlines, and Redis' errors in our words."""
+
+    def __init__(self, url: str, prefix: str, epoch: int, deadline_s: float) -> None:
+        self.label = server_label(url)
+        self.seed = xxhash.xxh3_64_intdigest(self.label.encode())
+        self._deadline_s = deadline_s
+        self._epoch_name = f"{prefix}epoch"
+        self._epoch = f"{epoch:016x}".encode()
+        self._run_id: str | None = None  # of the server at the last good look
+        try:
+            self._blocks = _client(url, CONNECTIONS_MAX, deadline_s)
+            # Looks at the server's health don't queue behind blocks.
+            self._health = _client(url, 1, deadline_s)
+        except ValueError:
+            # Redis' text may quote a part of the password.
+            raise SettingsError(
+                f"redis_urls: {self.label} can't be understood, must be unix:///path.sock or "
+                f"redis://[:password@]host:port[/db], special characters %-encoded"
+            ) from None
+
+    async def set(self, name: bytes, value: bytes) -> None:
+        async with self._call():
+            await self._run("SET", name, value)
+
+    async def get(self, name: bytes) -> bytes | None:
+        async with self._call():
+            stored = await self._run("GET", name)
+        return stored if isinstance(stored, bytes) else None
+
+    async def unlink(self, names: Sequence[bytes]) -> None:
+        for at in range(0, len(names), _ERASE_COUNT):
+            async with self._call():
+                await self._run("UNLINK", *names[at : at + _ERASE_COUNT])
+
+    async def scan(self, prefix: bytes) -> AsyncIterator[list[bytes]]:
+        """Names that start with `prefix`; a name may come twice."""
+        pattern = prefix + b"*"  # a node id has no character that means something in it
+        cursor: bytes | int = 0
+        while True:
+            async with self._call():
+                found = await self._run("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT)
+            assert isinstance(found, list | tuple)
+            cursor, names = found
+            if names:
+                yield names
+            if int(cursor) == 0:
+                return
+
+    async def get_heads(self, names: Sequence[bytes]) -> list[bytes]:
+        """The first FRAME_BYTES of values; empty for what is gone or no string."""
+        async with self._call():
+            pipeline = self._blocks.pipeline(transaction=False)
+            for name in names:
+                pipeline.execute_command("GETRANGE", name, 0, FRAME_BYTES - 1)
+            heads = await pipeline.execute(raise_on_error=False)
+        return [head if isinstance(head, bytes) else b"" for head in heads]
+
+    async def check(self) -> StoreCheck:
+        """Look whether the server answers, and mark it as ours where it is not."""
+        try:
+            async with self._call():
+                server = await self._health.info("server")
+                found = await self._health.get(self._epoch_name)
+                run_id = server.get("run_id", "")
+                if run_id == self._run_id and found == self._epoch:
+                    return StoreCheck(trouble="", is_same=True)
+                await self._health.set(self._epoch_name, self._epoch)
+                memory = await self._health.info("memory")
+        except (StoreUnavailableError, StoreFullError) as error:
+            return StoreCheck(trouble=str(error), is_same=False)
+        self._run_id = run_id
+        policy = memory.get("maxmemory_policy", _NO_EVICTION)
+        advice = (
+            f"{self.label} evicts by {policy!r} behind the node's back: "
+            f"set maxmemory-policy {_NO_EVICTION}"
+        )
+        return StoreCheck(
+            trouble="", is_same=False, advice="" if policy == _NO_EVICTION else advice
+        )
+
+    async def close(self) -> None:
+        await self._blocks.aclose()
+        await self._health.aclose()
+
+    async def _run(self, *words: str | bytes | int) -> object:
+        answer: object = await self._blocks.execute_command(*words)  # type: ignore[no-untyped-call]
+        return answer
+
+    @asynccontextmanager
+    async def _call(self) -> AsyncIterator[None]:
+        """Bound a call by the deadline, and translate what goes wrong in it."""
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                yield
+        except OutOfMemoryError as error:
+            raise StoreFullError(f"{self.label} is full: {error}") from error
+        except TimeoutError as error:
+            raise StoreUnavailableError(
+                f"{self.label} did not answer within {self._deadline_s:g} s"
+            ) from error
+        except (RedisError, OSError) as error:
+            raise StoreUnavailableError(f"{self.label}: {error}") from error
+
+
+def server_label(url: str) -> str:
+    """Return what may be shown of a server's URL: where it is, without user and password."""
+    scheme, _, rest = url.partition("://")
+    place = rest.rpartition("@")[2].partition("?")[0]
+    return f"{scheme}://{place}" if scheme in _URL_SCHEMES else "a URL of no known scheme"
+
+
+def _client(url: str, connections_max: int, deadline_s: float) -> redis.asyncio.Redis:
+    """
+    A client that opens its connections when they are needed.
+
+    Raises:
+        ValueError: If the URL can't be understood.
+    """
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        url,
+        max_connections=connections_max,
+        timeout=deadline_s,
+        socket_timeout=deadline_s,
+        socket_connect_timeout=deadline_s,
+        # A pooled connection may be dead since the server's last restart: once more, no more.
+        retry=Retry(NoBackoff(), 1),
+        decode_responses=False,
+    )
+    return redis.asyncio.Redis.from_pool(pool)

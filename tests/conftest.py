@@ -1,0 +1,45 @@
+"""Fixtures that all tests share: real Redis servers."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.redis_process import RedisProcess
+
+StartRedis = Callable[..., RedisProcess]
+
+
+@pytest.fixture(scope="session")
+def start_redis() -> Iterator[StartRedis]:
+    """Start a Redis server; arguments are options of the server. All end with the session."""
+    processes: list[RedisProcess] = []
+    # Not pytest's folder: the path of a unix socket has at most 107 characters.
+    root = Path(tempfile.mkdtemp(prefix="hkv"))
+
+    def start(*options: str) -> RedisProcess:
+        folder = root / str(len(processes))
+        folder.mkdir()
+        process = RedisProcess(folder, *options)
+        processes.append(process)
+        process.start()
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def _shared_redis(start_redis: StartRedis) -> RedisProcess:
+    return start_redis()
+
+
+@pytest.fixture
+def redis_server(_shared_redis: RedisProcess) -> RedisProcess:
+    """An empty Redis server that the tests use in turn; don't kill it, start your own."""
+    _shared_redis.command("FLUSHALL")
+    return _shared_redis
