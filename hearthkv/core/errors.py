@@ -13,13 +13,19 @@ The tree of errors. Pure.
     │   └── BadRequestError      anything else in a request
     ├── SettingsError            a file, a variable or a flag; names field, value, allowed
     ├── NoNodeError              no live cache node
+    ├── LimitError               more of something than this server is set to hold
     ├── StoreError               a tier's store
     │   ├── StoreUnavailableError    it does not answer; nothing is known of the block
     │   ├── StoreFullError           it has no space left for the block
     │   └── BlockLostError           it answers, but the block's bytes are gone or damaged
     ├── FrameError               stored bytes that are not the block they should be
-    ├── PeerError                a router or node that can't be reached or misbehaves
+    ├── PeerError                a router or node that does not do its part
+    │   ├── PeerUnreachableError it can't be reached, or is left alone after it could not be
+    │   ├── PeerTimeoutError     it did not answer in time
+    │   ├── PeerRefusedError     it answered that it will not
+    │   └── PeerContractError    its answer breaks the contract
     ├── ModelFileError           the demo's model file
+    ├── EngineBusyError          the reference engine has too many requests
     └── StartupError             the process can't start; says what to do
 
 Ordinary outcomes (hit, miss, no room) are values, not errors.
@@ -66,6 +72,10 @@ class NoNodeError(HearthKVError):
     """No cache node is live."""
 
 
+class LimitError(HearthKVError):
+    """More of something was asked for than this server is set to hold."""
+
+
 class StoreError(HearthKVError):
     """A tier's store did not do what was asked."""
 
@@ -87,11 +97,41 @@ class FrameError(HearthKVError):
 
 
 class PeerError(HearthKVError):
-    """A router or node can't be reached or misbehaves."""
+    """A router or node does not do its part."""
+
+
+class PeerUnreachableError(PeerError):
+    """A peer can't be reached, or is left alone for a while after it could not be."""
+
+
+class PeerTimeoutError(PeerError):
+    """A peer did not answer within the deadline."""
+
+
+class PeerRefusedError(PeerError):
+    """
+    A peer answered that it will not do what it was asked.
+
+    Args:
+        text: Who refused, with which status and why.
+        status: Name of the gRPC status, for instance `UNAVAILABLE`.
+    """
+
+    def __init__(self, text: str, *, status: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class PeerContractError(PeerError):
+    """A peer's answer breaks the contract."""
 
 
 class ModelFileError(HearthKVError):
     """The demo's model file is missing or not what it should be."""
+
+
+class EngineBusyError(HearthKVError):
+    """The reference engine has as many requests as it may."""
 
 
 class StartupError(HearthKVError):
