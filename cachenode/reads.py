@@ -1,0 +1,67 @@
+"""Reads that are planned and not yet finished. Pure."""
+
+from collections.abc import Iterator
+
+from cachenode.block import Block, Copy
+from cachenode.holdings import Holdings
+from cachenode.plans import ReadPlan
+from hearthkv.core.block_io import ReadEnd
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.session_id import SessionId
+from hearthkv.core.tier import TierCounts
+
+
+class Reads:
+    """
+    Plans reads of prefixes, and keeps what they read from erasure.
+
+    A block that is dropped while it is read is gone for everybody else at once; its bytes stay
+    until the last reader is done.
+    """
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self._open: dict[ReadPlan, list[tuple[Block, Copy]]] = {}
+
+    def match(self, namespace_id: bytes, keys: PackedKeys) -> TierCounts:
+        """Count the leading blocks that a read would give now, by tier."""
+        length = self._holdings.tree.prefix_length(namespace_id, keys)
+        run = self._readable(namespace_id, keys.slice(0, length))
+        return TierCounts.count(block.tier for block in run)
+
+    def plan(self, namespace_id: bytes, keys: PackedKeys, session_id: SessionId | None) -> ReadPlan:
+        """Plan a read of the longest run of held blocks, and keep their copies."""
+        blocks = list(self._readable(namespace_id, keys))
+        plan = ReadPlan(
+            tuple(block.copy.ref for block in blocks), self._end(namespace_id, keys, len(blocks))
+        )
+        self._open[plan] = [(block, block.copy) for block in blocks]
+        for block in blocks:
+            self._holdings.shelf_of(block.copy).hold(block.copy)
+        if blocks and session_id is not None:
+            self._holdings.tails.note(session_id, blocks[-1])
+        return plan
+
+    def finish(self, plan: ReadPlan) -> None:
+        """End a read, and heat what it read."""
+        last: Block | None = None
+        for block, copy in self._open.pop(plan):
+            self._holdings.shelf_of(copy).let_go(copy)
+            if block.is_held:
+                last = block
+        if last is not None:
+            self._holdings.heat(last)
+
+    def _readable(self, namespace_id: bytes, keys: PackedKeys) -> Iterator[Block]:
+        """The leading held blocks, up to the first whose tier is in trouble."""
+        shelves = self._holdings.shelves
+        for block in self._holdings.tree.prefix(namespace_id, keys):
+            if shelves[block.tier].trouble:
+                return
+            yield block
+
+    def _end(self, namespace_id: bytes, keys: PackedKeys, length: int) -> ReadEnd:
+        if length == len(keys):
+            return ReadEnd.COMPLETE
+        is_held = self._holdings.tree.find(namespace_id, keys[length]) is not None
+        return ReadEnd.UNAVAILABLE if is_held else ReadEnd.MISS
