@@ -155,6 +155,11 @@ def encode_prefetch_request(query: KeysQuery) -> pb2.PrefetchRequest:
     return pb2.PrefetchRequest(namespace_id=query.namespace_id, keys=block.encode_keys(query.keys))
 
 
+def decode_prefetch_response(message: pb2.PrefetchResponse) -> int:
+    """Return how many blocks are queued."""
+    return message.queued_blocks
+
+
 def decode_pin_request(message: pb2.PinRequest) -> PinQuery:
     """
     Return the query.
@@ -187,6 +192,16 @@ def decode_pin_response(message: pb2.PinResponse) -> Pinned:
     return Pinned(message.pin_id, message.pinned_blocks)
 
 
+def encode_unpin_request(pin_id: str) -> pb2.UnpinRequest:
+    """Return the pin that ends as a message."""
+    return pb2.UnpinRequest(pin_id=pin_id)
+
+
+def decode_unpin_response(message: pb2.UnpinResponse) -> int:
+    """Return how many blocks were released."""
+    return message.unpinned_blocks
+
+
 def decode_drop_request(message: pb2.DropRequest) -> DropTarget:
     """
     Return what to forget.
@@ -216,6 +231,16 @@ def encode_drop_request(target: DropTarget) -> pb2.DropRequest:
     if isinstance(target, DropSession):
         return pb2.DropRequest(session=pb2.SessionBlocks(session_id=target.session_id))
     return pb2.DropRequest(namespace_id=target.namespace_id)
+
+
+def decode_drop_response(message: pb2.DropResponse) -> int:
+    """Return how many blocks were forgotten."""
+    return message.dropped_blocks
+
+
+def encode_describe_request() -> pb2.DescribeRequest:
+    """Return the wish for a node's description as a message."""
+    return pb2.DescribeRequest()
 
 
 def encode_describe_response(description: NodeDescription) -> pb2.DescribeResponse:

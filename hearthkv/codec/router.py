@@ -18,7 +18,7 @@ from hearthkv.core.routing import (
     RouteQuery,
     SessionStatus,
 )
-from hearthkv.core.session_id import SessionId, check_node_id, check_session_id
+from hearthkv.core.session_id import NodeId, SessionId, check_node_id, check_session_id
 from hearthkv.v1 import router_pb2 as pb2
 
 SESSIONS_LISTED = 100
@@ -161,6 +161,26 @@ def decode_end_session_request(message: pb2.EndSessionRequest) -> SessionId:
     return check_session_id(message.session_id)
 
 
+def encode_end_session_request(session_id: SessionId) -> pb2.EndSessionRequest:
+    """Return the session that ends as a message."""
+    return pb2.EndSessionRequest(session_id=session_id)
+
+
+def decode_end_session_response(message: pb2.EndSessionResponse) -> NodeId | None:
+    """
+    Return the node of the session's last turn; None where the session was not known.
+
+    Raises:
+        BadInputError: If the node's id is malformed.
+    """
+    return check_node_id(message.node_id) if message.node_id else None
+
+
+def encode_watch_request() -> pb2.WatchNodesRequest:
+    """Return the wish for the list of nodes as a message."""
+    return pb2.WatchNodesRequest()
+
+
 def encode_watch_response(version: int, nodes: Sequence[NodeEndpoint]) -> pb2.WatchNodesResponse:
     """Return the list of nodes as a message."""
     return pb2.WatchNodesResponse(version=version, nodes=[encode_endpoint(node) for node in nodes])
@@ -169,6 +189,11 @@ def encode_watch_response(version: int, nodes: Sequence[NodeEndpoint]) -> pb2.Wa
 def decode_watch_response(message: pb2.WatchNodesResponse) -> list[NodeEndpoint]:
     """Return the list of nodes; raises BadInputError."""
     return [decode_endpoint(node) for node in message.nodes]
+
+
+def encode_list_nodes_request() -> pb2.ListNodesRequest:
+    """Return the wish for the nodes and their load as a message."""
+    return pb2.ListNodesRequest()
 
 
 def encode_list_nodes_response(nodes: Sequence[NodeStatus]) -> pb2.ListNodesResponse:
@@ -201,6 +226,11 @@ def decode_list_nodes_response(message: pb2.ListNodesResponse) -> list[NodeStatu
         )
         for node in message.nodes
     ]
+
+
+def encode_list_sessions_request(limit: int) -> pb2.ListSessionsRequest:
+    """Return how many sessions to list as a message."""
+    return pb2.ListSessionsRequest(limit=limit)
 
 
 def decode_list_sessions_request(message: pb2.ListSessionsRequest) -> int:

@@ -1,0 +1,328 @@
+"""The client itself: `connect` gives a `HearthKV`, which begins turns. Not pure."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from hearthkv.client.channels import Channels
+from hearthkv.client.key_chains import KeyChains
+from hearthkv.client.node_client import NodeClient
+from hearthkv.client.outcome import MissReason, miss_of
+from hearthkv.client.peer_calls import PeerCalls
+from hearthkv.client.peers import Peers, check_address
+from hearthkv.client.router_client import RouterClient
+from hearthkv.client.routers import Routers
+from hearthkv.client.saver import Saver
+from hearthkv.client.settings import ClientSettings
+from hearthkv.client.stats import ClientStats
+from hearthkv.client.turn import Prompt, Seat, Turn
+from hearthkv.core.block_io import (
+    DropTarget,
+    KeysQuery,
+    NodeDescription,
+    Pinned,
+    PinQuery,
+    WriteStart,
+)
+from hearthkv.core.block_key import KeyChain, PackedKeys, Tokens, pack_tokens
+from hearthkv.core.clock import Clock, SystemClock
+from hearthkv.core.errors import BadInputError, PeerError
+from hearthkv.core.namespace import ModelNamespace, NamespaceSpec
+from hearthkv.core.routing import (
+    CacheHint,
+    NodeMatch,
+    NodeStatus,
+    Route,
+    RouteQuery,
+    SessionStatus,
+)
+from hearthkv.core.session_id import NodeId, check_session_id
+from hearthkv.core.tier import TierCounts
+from hearthkv.telemetry import NoMeters, Telemetry
+
+Namespace = ModelNamespace | NamespaceSpec
+
+
+def connect(
+    routers: str | Sequence[str] = (),
+    *,
+    settings: ClientSettings | None = None,
+    telemetry: Telemetry | None = None,
+    clock: Clock | None = None,
+) -> "HearthKV":
+    """
+    Return a client. Nothing is contacted before it is used.
+
+    Args:
+        routers: Addresses of the routers, in the order in which to ask them; none at all for
+            an engine that names its node in every turn.
+        settings: Deadlines and limits; None for the usual ones.
+        telemetry: Where events go; None: to the log `hearthkv.client`, and to no metrics.
+        clock: What tells the time; None: the machine's clock.
+
+    Raises:
+        BadInputError: If an address is neither `host:port` nor `unix:path`.
+    """
+    addresses = (routers,) if isinstance(routers, str) else tuple(routers)
+    return HearthKV(
+        [check_address(address) for address in addresses],
+        settings or ClientSettings(),
+        telemetry or Telemetry(logging.getLogger("hearthkv.client"), NoMeters()),
+        clock or SystemClock(),
+    )
+
+
+class HearthKV:
+    """
+    A client of one cluster. Made by `connect`; for one event loop.
+
+    `begin_turn` and `route` never raise for any trouble of the cache (I5). The calls for people
+    and tools, from `list_nodes` on, have nothing else to answer, and raise PeerError.
+    """
+
+    def __init__(
+        self, routers: Sequence[str], settings: ClientSettings, telemetry: Telemetry, clock: Clock
+    ) -> None:
+        self.stats = ClientStats()
+        self._settings = settings
+        self._router_addresses = tuple(routers)
+        self._channels = Channels()
+        peers = Peers(settings.cooldown_s, settings.cooldown_s_max)
+        self._calls = PeerCalls(peers, clock, telemetry)
+        self._chains = KeyChains(settings.chains_max)
+        self._saver = Saver(settings)
+        self._routers: Routers | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._nodes: dict[str, NodeClient] = {}
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        self._open_routers()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give up saves that are not done, and close all connections. May be called again."""
+        self._is_closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait({self._watch})
+        await self._saver.close()
+        await self._channels.close()
+
+    async def begin_turn(
+        self,
+        session_id: str,
+        namespace: Namespace,
+        tokens: Tokens,
+        *,
+        cache_hint: CacheHint | str = CacheHint.NONE,
+        node: str | None = None,
+    ) -> Turn:
+        """
+        Begin one turn of a session: find its node, and how much of its prompt lies there.
+
+        Args:
+            session_id: The session; compared exactly.
+            namespace: What must agree before KV may be reused.
+            tokens: The whole prompt; best as uint32. A turn that extends the session's last one
+                hashes only what is new.
+            cache_hint: `reuse`: the node with the longest prefix; `none`: the session's own
+                node; `bypass`: read nothing, save nothing, ask no node.
+            node: Address of a node to talk to, for an engine with a node beside it; the routers
+                are not asked then.
+
+        Raises:
+            BadInputError: If an argument can't be used, or the client is closed.
+        """
+        hint = _checked_hint(cache_hint)
+        prompt = self._prompt(session_id, namespace, tokens)
+        if node is None:
+            seat, client = await self._find_seat(prompt, hint)
+        else:
+            seat, client = await self._take_seat(prompt, hint, self._node(check_address(node)))
+        start = WriteStart(prompt.spec, prompt.session_id)
+        saves = self._saver.new_run(client, start) if client else None
+        self.stats.count_turn(prompt.tokens, seat.miss)
+        return Turn(prompt, seat, client, saves, settings=self._settings, stats=self.stats)
+
+    async def route(
+        self,
+        session_id: str,
+        namespace: Namespace,
+        tokens: Tokens,
+        *,
+        cache_hint: CacheHint | str = CacheHint.NONE,
+    ) -> Route | None:
+        """
+        Say where a turn should run, without beginning it: for dispatchers before the engines.
+
+        Returns:
+            The node; None where no router answers and no list of nodes is known, or no node is
+            live. A route that the client had to hash by itself says that nothing matched.
+
+        Raises:
+            BadInputError: If an argument can't be used, or the client is closed.
+        """
+        hint = _checked_hint(cache_hint)
+        prompt = self._prompt(session_id, namespace, tokens)
+        placed = await self._open_routers().place(_route_query(prompt, hint))
+        return None if isinstance(placed, MissReason) else placed.route
+
+    async def lookup(self, namespace: Namespace, tokens: Tokens) -> list[NodeMatch]:
+        """Say which nodes hold how much of a prompt, longest first. Raises PeerError."""
+        query = _keys_query(namespace, tokens)
+        return await self._open_routers().ask_one(lambda router: router.lookup(query))
+
+    async def list_nodes(self) -> list[NodeStatus]:
+        """List the nodes with their load. Raises PeerError."""
+        return await self._open_routers().ask_one(lambda router: router.list_nodes())
+
+    async def list_sessions(self, limit: int = 0) -> list[SessionStatus]:
+        """List up to `limit` sessions, last used first; 0: the usual 100. Raises PeerError."""
+        return await self._open_routers().ask_one(lambda router: router.list_sessions(limit))
+
+    async def end_session(self, session_id: str) -> NodeId | None:
+        """
+        Have every router forget a session; return the node of its last turn, None if unknown.
+
+        Raises:
+            BadInputError: If the id can't be used.
+            PeerError: If no router answers.
+        """
+        session = check_session_id(session_id)
+        self._chains.forget(session)
+        answers = await self._open_routers().ask_all(lambda router: router.end_session(session))
+        return next((node_id for node_id in answers if node_id is not None), None)
+
+    async def describe(self, node: str) -> NodeDescription:
+        """Return a node's description of itself. Raises PeerError."""
+        return await self._node(check_address(node)).describe()
+
+    async def prefetch(self, node: str, namespace: Namespace, tokens: Tokens) -> int:
+        """Have a prompt's blocks lifted to DRAM; return how many will be. Raises PeerError."""
+        return await self._node(check_address(node)).prefetch(_keys_query(namespace, tokens))
+
+    async def pin(self, node: str, namespace: Namespace, tokens: Tokens, *, ttl_s: float) -> Pinned:
+        """
+        Keep a prompt's blocks from eviction for `ttl_s` seconds, one hour at most.
+
+        Raises:
+            PeerError: If the node does not do so.
+        """
+        query = _keys_query(namespace, tokens)
+        pin = PinQuery(query.namespace_id, query.keys, ttl_s)
+        return await self._node(check_address(node)).pin(pin)
+
+    async def unpin(self, node: str, pin_id: str) -> int:
+        """End a pin before its time; return how many blocks it held. Raises PeerError."""
+        return await self._node(check_address(node)).unpin(pin_id)
+
+    async def drop(self, node: str, target: DropTarget) -> int:
+        """Have blocks forgotten; return how many were. Raises PeerError."""
+        return await self._node(check_address(node)).drop(target)
+
+    async def _find_seat(self, prompt: Prompt, hint: CacheHint) -> tuple[Seat, NodeClient | None]:
+        """Let the routers choose, or the last list of nodes if none answers."""
+        placed = await self._open_routers().place(_route_query(prompt, hint))
+        if isinstance(placed, MissReason):
+            return Seat(miss=MissReason.BYPASS if hint is CacheHint.BYPASS else placed), None
+        route = placed.route
+        seat = Seat(route.node.node_id, route.node.engine_url, route.reason)
+        if hint is CacheHint.BYPASS:
+            return replace(seat, miss=MissReason.BYPASS), None
+        node = self._node(route.node.address)
+        if placed.is_matched:
+            return _matched(seat, route.matched), node
+        return await self._match(prompt, seat, node), node
+
+    async def _take_seat(
+        self, prompt: Prompt, hint: CacheHint, node: NodeClient
+    ) -> tuple[Seat, NodeClient | None]:
+        """Sit at the node that the caller named."""
+        if hint is CacheHint.BYPASS:
+            return Seat(miss=MissReason.BYPASS), None
+        return await self._match(prompt, Seat(), node), node
+
+    async def _match(self, prompt: Prompt, seat: Seat, node: NodeClient) -> Seat:
+        try:
+            matched = await node.match(KeysQuery(prompt.spec.namespace_id, prompt.keys))
+        except PeerError as error:
+            return replace(seat, miss=miss_of(error))
+        return _matched(seat, matched)
+
+    def _prompt(self, session_id: str, namespace: Namespace, tokens: Tokens) -> Prompt:
+        session, spec = check_session_id(session_id), _spec_of(namespace)
+        chain = self._chains.chain(session, spec)
+        packed = pack_tokens(tokens)
+        return Prompt(session, spec, chain, packed, chain.keys_of_packed(packed))
+
+    def _open_routers(self) -> Routers:
+        """The routers; the first call, inside the event loop, opens them and starts the watch."""
+        self._check_open()
+        if self._routers is None:
+            clients = [
+                RouterClient(address, self._channels.channel(address), self._calls, self._settings)
+                for address in self._router_addresses
+            ]
+            self._routers = Routers(clients, self._calls, self._settings.watch_retry_s)
+            if clients:
+                self._watch = asyncio.create_task(self._routers.watch(), name="hearthkv-watch")
+        return self._routers
+
+    def _node(self, address: str) -> NodeClient:
+        self._check_open()
+        if address not in self._nodes:
+            channel = self._channels.channel(address)
+            self._nodes[address] = NodeClient(address, channel, self._calls, self._settings)
+        return self._nodes[address]
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise BadInputError("client is closed, must be open")
+
+
+def _checked_hint(hint: CacheHint | str) -> CacheHint:
+    try:
+        return CacheHint(hint)
+    except ValueError:
+        names = ", ".join(known.value for known in CacheHint)
+        raise BadInputError(f"cache_hint is {hint!r}, must be one of {names}") from None
+
+
+def _spec_of(namespace: Namespace) -> NamespaceSpec:
+    return namespace.spec if isinstance(namespace, ModelNamespace) else namespace
+
+
+def _keys_query(namespace: Namespace, tokens: Tokens) -> KeysQuery:
+    spec = _spec_of(namespace)
+    keys = KeyChain(spec.namespace_id, spec.block_size).keys_of(tokens)
+    return KeysQuery(spec.namespace_id, keys)
+
+
+def _route_query(prompt: Prompt, hint: CacheHint) -> RouteQuery:
+    # Who leaves the cache alone has no use for a match, and says nothing of its prompt.
+    keys = PackedKeys(b"") if hint is CacheHint.BYPASS else prompt.keys
+    return RouteQuery(
+        session_id=prompt.session_id,
+        namespace_id=prompt.spec.namespace_id,
+        keys=keys,
+        hint=hint,
+        prompt_tokens=prompt.tokens,
+        block_size=prompt.spec.block_size,
+    )
+
+
+def _matched(seat: Seat, matched: TierCounts) -> Seat:
+    miss = None if matched.total else MissReason.NOT_HELD
+    return replace(seat, matched=matched, miss=miss)

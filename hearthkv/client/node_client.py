@@ -1,0 +1,160 @@
+"""The calls to one cache node. Not pure."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable
+
+from grpc import aio
+
+from hearthkv.client.deadline import Deadline
+from hearthkv.client.outcome import MissReason
+from hearthkv.client.peer_calls import PeerCalls, next_message, understood
+from hearthkv.client.prefix_assembly import PrefixAssembly
+from hearthkv.client.settings import ClientSettings
+from hearthkv.codec import cache_node as codec
+from hearthkv.core.block_io import (
+    BlockChunk,
+    DropTarget,
+    KeysQuery,
+    NodeDescription,
+    Pinned,
+    PinQuery,
+    ReadEnd,
+    ReadQuery,
+    WriteStart,
+    WriteStatus,
+)
+from hearthkv.core.errors import BadInputError, PeerContractError, PeerTimeoutError
+from hearthkv.core.tier import TierCounts
+from hearthkv.v1.cache_node_pb2_grpc import CacheNodeStub
+
+_NextStep = Callable[[], Awaitable[BlockChunk | ReadEnd | None]]
+"""Gives the next step of a read; None where the stream is over."""
+
+SERVER_GRACE_S = 1.0
+"""The server's deadline lies this much behind ours, so that ours ends the read."""
+
+_TRAILING_MESSAGES_MAX = 2  # the end, and what gRPC says when the stream is over
+
+
+class NodeClient:
+    """
+    One cache node. Every call ends within its deadline.
+
+    Every method raises the PeerErrors of `PeerCalls.call`, and no other.
+    """
+
+    def __init__(
+        self, address: str, channel: aio.Channel, calls: PeerCalls, settings: ClientSettings
+    ) -> None:
+        self.address = address
+        self.calls = calls
+        self._stub = CacheNodeStub(channel)
+        self._settings = settings
+
+    async def match(self, query: KeysQuery) -> TierCounts:
+        """Ask how many leading blocks are held."""
+        request = codec.encode_match_request(query)
+        with self.calls.call(self.address):
+            answer = await self._stub.Match(request, timeout=self._settings.match_s)
+            matched = codec.decode_match_response(understood(answer))
+            if matched.total > len(query.keys):
+                raise PeerContractError(
+                    f"node matches {matched.total} blocks, must be <= {len(query.keys)}"
+                )
+            return matched
+
+    async def read(self, query: ReadQuery, assembly: PrefixAssembly, deadline: Deadline) -> None:
+        """
+        Read blocks into an assembly until it is over.
+
+        Where an error is raised, the blocks that the assembly counts so far are right. A
+        deadline that ends a read which made progress is no error: the node is not to blame.
+        """
+        request = codec.encode_read_request(query)
+        with self.calls.call(self.address):
+            left_s = deadline.left_s(self.calls.clock.now())
+            call = self._stub.Read(request, timeout=left_s + SERVER_GRACE_S)
+
+            async def next_step() -> BlockChunk | ReadEnd | None:
+                message = await next_message(call)
+                return None if message is None else codec.decode_read_step(message)
+
+            try:
+                await self._fill(assembly, next_step, deadline)
+                if assembly.is_complete:
+                    await self._see_out(next_step, deadline)
+            finally:
+                call.cancel()
+
+    async def _fill(
+        self, assembly: PrefixAssembly, next_step: _NextStep, deadline: Deadline
+    ) -> None:
+        while not assembly.is_over:
+            wait_s = deadline.wait_s(self.calls.clock.now(), self._settings.stall_s)
+            try:
+                async with asyncio.timeout(wait_s):
+                    step = await next_step()
+            except TimeoutError:
+                if wait_s < self._settings.stall_s and assembly.has_progress:
+                    assembly.give_up(MissReason.TIMEOUT)
+                    return
+                raise PeerTimeoutError(f"{self.address} sent nothing for {wait_s:.3g} s") from None
+            if step is None:
+                raise PeerContractError("read ends without a reason, must give one")
+            assembly.take(step)
+
+    async def _see_out(self, next_step: _NextStep, deadline: Deadline) -> None:
+        """Let a complete read end by itself; what comes now changes nothing any more."""
+        try:
+            for _ in range(_TRAILING_MESSAGES_MAX):
+                wait_s = deadline.wait_s(self.calls.clock.now(), self._settings.stall_s)
+                async with asyncio.timeout(wait_s):
+                    if await next_step() is None:
+                        return
+        except (aio.AioRpcError, BadInputError, PeerContractError, TimeoutError):
+            return
+
+    async def write(self, start: WriteStart, chunks: Iterable[BlockChunk]) -> list[WriteStatus]:
+        """Write blocks, parents before children; return what became of each."""
+        steps: Iterable[WriteStart | BlockChunk] = itertools.chain([start], chunks)
+        with self.calls.call(self.address):
+            answer = await self._stub.Write(
+                (codec.encode_write_step(step) for step in steps), timeout=self._settings.save_s
+            )
+            return codec.decode_write_response(understood(answer))
+
+    async def prefetch(self, query: KeysQuery) -> int:
+        """Have a prefix lifted to DRAM; return how many blocks are queued for it."""
+        request = codec.encode_prefetch_request(query)
+        with self.calls.call(self.address):
+            answer = await self._stub.Prefetch(request, timeout=self._settings.call_s)
+            return codec.decode_prefetch_response(understood(answer))
+
+    async def pin(self, query: PinQuery) -> Pinned:
+        """Keep a prefix from eviction for a while."""
+        request = codec.encode_pin_request(query)
+        with self.calls.call(self.address):
+            answer = await self._stub.Pin(request, timeout=self._settings.call_s)
+            return codec.decode_pin_response(understood(answer))
+
+    async def unpin(self, pin_id: str) -> int:
+        """End a pin; return how many blocks were released."""
+        request = codec.encode_unpin_request(pin_id)
+        with self.calls.call(self.address):
+            answer = await self._stub.Unpin(request, timeout=self._settings.call_s)
+            return codec.decode_unpin_response(understood(answer))
+
+    async def drop(self, target: DropTarget) -> int:
+        """Have blocks forgotten; return how many were."""
+        request = codec.encode_drop_request(target)
+        with self.calls.call(self.address):
+            answer = await self._stub.Drop(request, timeout=self._settings.call_s)
+            return codec.decode_drop_response(understood(answer))
+
+    async def describe(self) -> NodeDescription:
+        """Ask the node for its description."""
+        request = codec.encode_describe_request()
+        with self.calls.call(self.address):
+            answer = await self._stub.Describe(request, timeout=self._settings.call_s)
+            return codec.decode_describe_response(understood(answer))

@@ -1,0 +1,101 @@
+"""
+Saves in the background, one write at a time for each turn. Not pure.
+
+`save_queue` decides what is taken and what is refused; here it is written.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from hearthkv.client.node_client import NodeClient
+from hearthkv.client.outcome import Finished, MissReason, miss_of
+from hearthkv.client.save_queue import ByteBudget, QueuedBlock, SaveQueue
+from hearthkv.client.settings import ClientSettings
+from hearthkv.codec.block import chunks_of
+from hearthkv.core.block_io import BlockChunk, BlockHeader, WriteStart
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.checksum import block_checksum
+from hearthkv.core.errors import PeerError
+
+
+class Saver:
+    """The saves of all turns of a client, within one budget of bytes."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.budget = ByteBudget(settings.queue_bytes_max)
+        self._batch_bytes_max = settings.batch_bytes_max
+        self._active: set[SaveRun] = set()
+        self._is_closed = False
+
+    def new_run(self, node: NodeClient, start: WriteStart) -> "SaveRun":
+        """Return the saves of one turn to one node."""
+        return SaveRun(self, node, start, SaveQueue(self.budget, self._batch_bytes_max))
+
+    def begin(self, run: "SaveRun") -> "asyncio.Task[None] | None":
+        """Start writing what a run has queued; None once the saver is closed."""
+        if self._is_closed:
+            return None
+        task = asyncio.create_task(run.write_all(), name="hearthkv-save")
+        self._active.add(run)
+        task.add_done_callback(lambda _: self._active.discard(run))
+        return task
+
+    async def close(self) -> None:
+        """Give up all saves that are not done."""
+        self._is_closed = True
+        await asyncio.gather(*(run.stop(MissReason.CLOSED) for run in tuple(self._active)))
+
+
+class SaveRun:
+    """The saves of one turn. Made by `Saver.new_run`."""
+
+    def __init__(self, saver: Saver, node: NodeClient, start: WriteStart, queue: SaveQueue) -> None:
+        self._saver = saver
+        self._node = node
+        self._start = start
+        self._queue = queue
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, first_block: int, payloads: Sequence[memoryview], keys: PackedKeys) -> int:
+        """Queue blocks, as `SaveQueue.add` says, and see that they are written."""
+        queued = self._queue.add(first_block, payloads, keys)
+        if queued and (self._task is None or self._task.done()):
+            self._task = self._saver.begin(self)
+            if self._task is None:
+                self._queue.abandon(MissReason.CLOSED)
+                return 0
+        return queued
+
+    async def finish(self, limit_s: float) -> Finished:
+        """Wait for the saves, give up those that take longer, and return the account."""
+        if self._task is not None and not self._task.done():
+            await asyncio.wait({self._task}, timeout=limit_s)
+            if not self._task.done():
+                await self.stop(MissReason.TIMEOUT)
+        return self._queue.account
+
+    async def stop(self, reason: MissReason) -> None:
+        """Give up what is not saved yet."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        self._queue.abandon(reason)
+
+    async def write_all(self) -> None:
+        """Write until nothing waits. Ends early, with an empty queue, when the node fails."""
+        try:
+            while batch := self._queue.next_batch():
+                self._queue.settle(await self._node.write(self._start, self._chunks(batch)))
+        except PeerError as error:
+            self._queue.abandon(miss_of(error))
+
+    def _chunks(self, batch: Sequence[QueuedBlock]) -> Iterator[BlockChunk]:
+        namespace_id = self._start.spec.namespace_id
+        for block in batch:
+            header = BlockHeader(
+                key=block.key,
+                parent_key=block.parent_key,
+                size_bytes=len(block.payload),
+                checksum=block_checksum(namespace_id, block.key, block.payload),
+            )
+            yield from chunks_of(header, block.payload)

@@ -1,0 +1,29 @@
+"""What a peer may do wrong instead of answering."""
+
+import asyncio
+from dataclasses import dataclass
+
+import grpc
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Says nothing more, and keeps the call open."""
+
+
+@dataclass(frozen=True)
+class Fail:
+    """Ends the call with a status, as a server of ours or as the transport does."""
+
+    code: grpc.StatusCode
+    is_answer: bool = False
+    """Whether it carries the details that mark an error as the server's own."""
+
+
+async def act(trouble: Stall | Fail, context) -> None:
+    """Do what a misbehaviour says; never returns in peace."""
+    if isinstance(trouble, Stall):
+        await asyncio.Event().wait()
+        return
+    trailers = (("grpc-status-details-bin", b""),) if trouble.is_answer else ()
+    await context.abort(trouble.code, "as the test wants", trailers)
