@@ -19,6 +19,7 @@ from typing import Generic, TypeVar, get_args, get_origin, get_type_hints
 from hearthkv.core.errors import SettingsError
 
 Settings = TypeVar("Settings")
+Settings_co = TypeVar("Settings_co", covariant=True)
 _PASSWORD = re.compile(r"(://[^/@\s]*:)[^@\s]*@")
 """The password in a URL, after what stands before it."""
 
@@ -26,13 +27,13 @@ Scalar = bool | int | float | str | list[str] | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Section(Generic[Settings]):
+class Section(Generic[Settings_co]):
     """One table of the TOML file and the dataclass that it fills."""
 
     name: str
     """Name of the table, for instance `kv_cache`."""
 
-    settings_type: type[Settings]
+    settings_type: type[Settings_co]
 
 
 @dataclass(frozen=True, slots=True)

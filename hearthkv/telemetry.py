@@ -87,8 +87,12 @@ def _shown(value: object) -> str:
         return value.name.lower()
     if isinstance(value, bytes):
         return value.hex() or "''"
+    if isinstance(value, enum.Enum):
+        return value.name.lower()
+    if dataclasses.is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return ",".join(f"{key}:{_shown(item)}" for key, item in value.items())
+        return ",".join(f"{_shown(key)}:{_shown(item)}" for key, item in value.items())
     text = str(value)
     # One event is one line, and a value with blanks stays one value.
     return repr(text) if not text or any(not c.isprintable() or c in ' ="' for c in text) else text
@@ -120,3 +124,5 @@ def configure_logging(level_name: str) -> None:
     logging.basicConfig(
         level=level_name.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    for name in ("asyncio", "grpc"):
+        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLogger().level))

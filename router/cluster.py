@@ -1,0 +1,205 @@
+"""
+The cluster as one router sees it: nodes, their blocks, sessions, and what was served. Pure.
+
+Ties membership, index, sessions and placement together. Everything that I/O does with a router
+goes through here, so that a simulation can do it without sockets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hearthkv.core.block_io import KeysQuery
+from hearthkv.core.routing import (
+    CacheHint,
+    NodeEndpoint,
+    NodeMatch,
+    NodeMessage,
+    NodeState,
+    NodeStatus,
+    PrefetchOrder,
+    Route,
+    RouteQuery,
+    SessionStatus,
+)
+from hearthkv.core.session_id import NodeId, SessionId
+from hearthkv.core.tier import Tier, TierCounts
+from router.membership import BlocksChanged, InventoryCleared, Membership, Outcome, StreamId
+from router.placement import ReusePolicy, Turn, place
+from router.prefix_index import PrefixIndex
+from router.sessions import Sessions
+from router.settings import RouterSettings
+
+SWEPT_KEYS = 10_000
+"""Keys of forgotten nodes that one sweep frees: a few milliseconds of work."""
+
+RESYNC_ROOM = 0.1
+"""Share of the index that must be free before a node whose keys found no room is asked again."""
+
+
+@dataclass(slots=True)
+class TokenTotals:
+    """Tokens of all turns that were placed. Invariant: matched.total <= prompt."""
+
+    prompt: int = 0
+    matched: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
+
+    def add(self, prompt_tokens: int, matched_tokens: TierCounts) -> None:
+        """Count one turn."""
+        self.prompt += prompt_tokens
+        for tier in Tier:
+            self.matched[tier] += matched_tokens.of(tier)
+
+    def hit_ratios(self) -> Mapping[str, float]:
+        """Return tokens served from cache per prompt token, in all and by tier."""
+        prompt = max(self.prompt, 1)
+        by_tier = {tier.name.lower(): self.matched[tier] / prompt for tier in Tier}
+        return {"total": sum(self.matched.values()) / prompt, **by_tier}
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A turn that was placed, and what its node should be told."""
+
+    route: Route
+    prompt_tokens: int
+    """Never less than the tokens of the blocks that the caller gave keys for."""
+
+    matched_tokens: TierCounts
+    prefetch: PrefetchOrder | None
+    """The matched blocks, where some of them lie on SSD and the turn will read them."""
+
+
+class Cluster:
+    """What one router knows, and the decisions that it takes on it."""
+
+    def __init__(self, settings: RouterSettings) -> None:
+        self.membership = Membership(lease_s=settings.lease_s, nodes_max=settings.nodes_max)
+        self.index = PrefixIndex(settings.index_keys_max)
+        self.sessions = Sessions(settings.sessions_max)
+        self.totals = TokenTotals()
+        self._policy = ReusePolicy(settings.reuse_min_fraction, settings.reuse_min_gain_blocks)
+
+    def route(self, query: RouteQuery, now: float) -> Routed:
+        """
+        Choose the node for a turn, and remember it.
+
+        Raises:
+            NoNodeError: If no node is live.
+        """
+        keys = query.keys if query.hint is not CacheHint.BYPASS else query.keys.slice(0, 0)
+        prefixes = self.index.prefixes(query.namespace_id, keys)
+        choice = place(
+            Turn(query.session_id, query.hint, len(keys), self.sessions.node_of(query.session_id)),
+            weights=[(node.node_id, node.weight) for node in self.membership.live()],
+            matched_blocks=prefixes,
+            policy=self._policy,
+        )
+        prefix = keys.slice(0, prefixes.get(choice.node_id, 0))
+        matched = self.index.tiers(choice.node_id, query.namespace_id, prefix)
+        endpoint = self.membership.endpoint(choice.node_id)
+        routed = Routed(
+            route=Route(endpoint, matched, choice.home_node_id, choice.reason),
+            prompt_tokens=max(query.prompt_tokens, len(query.keys) * query.block_size),
+            matched_tokens=_scaled(matched, query.block_size),
+            prefetch=PrefetchOrder(query.namespace_id, prefix)
+            if matched.ssd and query.hint is CacheHint.REUSE
+            else None,
+        )
+        self.totals.add(routed.prompt_tokens, routed.matched_tokens)
+        self.sessions.note_turn(
+            query.session_id,
+            choice.node_id,
+            prompt_tokens=routed.prompt_tokens,
+            matched_blocks=matched.total,
+            now=now,
+        )
+        return routed
+
+    def lookup(self, query: KeysQuery) -> list[NodeMatch]:
+        """Return who holds how much of a prompt, longest first, then by name; changes nothing."""
+        prefixes = self.index.prefixes(query.namespace_id, query.keys)
+        return [
+            NodeMatch(
+                node_id,
+                self.index.tiers(node_id, query.namespace_id, query.keys.slice(0, blocks)),
+            )
+            for node_id, blocks in sorted(prefixes.items(), key=lambda item: (-item[1], item[0]))
+        ]
+
+    def end_session(self, session_id: SessionId) -> NodeId | None:
+        """Forget a session; return the node of its last turn, None if it was not known."""
+        return self.sessions.end(session_id)
+
+    def hear(self, stream: StreamId, message: NodeMessage, now: float) -> Outcome:
+        """
+        Take in what a node said.
+
+        Raises:
+            BadRequestError: If a stream does not begin with a hello, or says it twice.
+            LimitError: If the node is one too many.
+        """
+        return self._applied(self.membership.hear(stream, message, now))
+
+    def lose(self, stream: StreamId) -> Outcome:
+        """Note that a stream is over."""
+        return self._applied(self.membership.lose(stream))
+
+    def sweep(self, now: float) -> Outcome:
+        """
+        Do what falls due with time, a bounded piece of it: call it several times a second.
+
+        Forgets nodes whose lease is over, frees the memory of forgotten ones, and asks nodes
+        whose keys found no room in the index again, once there is some.
+        """
+        outcome = self._applied(self.membership.expire(now))
+        retired_keys = self.index.sweep(SWEPT_KEYS)
+        room = self.index.keys_max - self.index.keys - retired_keys
+        for node in self.membership.live():
+            missing_keys = self.index.missing_keys_of(node.node_id)
+            if 0 < missing_keys <= room and room >= RESYNC_ROOM * self.index.keys_max:
+                room -= missing_keys
+                outcome += self._applied(self.membership.order_resync(node.node_id))
+        return outcome
+
+    def node_statuses(self, now: float) -> list[NodeStatus]:
+        """Return all nodes with their load, by name."""
+        return [
+            NodeStatus(
+                endpoint=node,
+                load=self.membership.load(node.node_id),
+                indexed_blocks=self.index.keys_of(node.node_id),
+                sessions=self.sessions.count_on(node.node_id),
+                silence_s=self.membership.silence_s(node.node_id, now),
+            )
+            for node in self.membership.endpoints()
+        ]
+
+    def session_statuses(self, limit: int, now: float) -> list[SessionStatus]:
+        """Return up to `limit` sessions, most recent first."""
+        return self.sessions.latest(limit, now)
+
+    def endpoints(self) -> list[NodeEndpoint]:
+        """Return all nodes, by name."""
+        return self.membership.endpoints()
+
+    def count_nodes(self) -> Mapping[NodeState, int]:
+        """Return the number of nodes in each state."""
+        states = [node.state for node in self.endpoints()]
+        return {state: states.count(state) for state in NodeState}
+
+    def _applied(self, outcome: Outcome) -> Outcome:
+        """Bring the index up to date with what changed."""
+        for change in outcome.changes:
+            if isinstance(change, InventoryCleared):
+                self.index.forget(change.node_id)
+            elif isinstance(change, BlocksChanged):
+                event = change.event
+                if event.tier is None:
+                    self.index.remove(change.node_id, event.namespace_id, event.keys)
+                else:
+                    self.index.add(change.node_id, event.namespace_id, event.keys, event.tier)
+        return outcome
+
+
+def _scaled(blocks: TierCounts, block_size: int) -> TierCounts:
+    return TierCounts(blocks.hbm * block_size, blocks.dram * block_size, blocks.ssd * block_size)

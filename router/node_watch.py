@@ -1,0 +1,204 @@
+"""
+The streams of the nodes: hands what they say to the cluster, and its answers back to them.
+
+One `NodeWatch` a router. Its methods are short and do not wait, so nothing is locked: what they
+do between two awaits is one step. Every stream has a bounded queue of answers; a node that does
+not read them loses its stream, and is suspect until it comes back. Watchers of the list of nodes
+need no queue: each is told the latest list, whatever it missed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from hearthkv.core.clock import Clock
+from hearthkv.core.routing import NodeEndpoint, NodeMessage, PrefetchOrder, RouterMessage
+from hearthkv.core.session_id import NodeId
+from hearthkv.telemetry import Event, Telemetry
+from router import events
+from router.cluster import Cluster
+from router.membership import Change, Joined, Outcome, Removed, Resynced, StreamId, Suspected
+
+ANSWERS_MAX = 256
+"""Answers that wait for a node. It acknowledges at the pace at which it is acknowledged to."""
+
+PREFETCHES_WAITING_MAX = 8
+"""Answers that may wait before prefetch orders to the node are dropped: they are advice, and can
+be 230 kB long."""
+
+SWEEP_PERIOD_S = 0.25
+
+
+class NodeStream:
+    """One node's stream, as its call sees it."""
+
+    def __init__(self, stream_id: StreamId, opened_s: float) -> None:
+        self.stream_id = stream_id
+        self.opened_s = opened_s
+        self._answers: asyncio.Queue[RouterMessage] = asyncio.Queue(ANSWERS_MAX)
+        self._closed = asyncio.Event()
+
+    @property
+    def waiting_answers(self) -> int:
+        """Answers that the node has not read yet."""
+        return self._answers.qsize()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the router has ended the stream."""
+        return self._closed.is_set()
+
+    def offer(self, answer: RouterMessage) -> bool:
+        """Queue an answer; return whether there was room."""
+        try:
+            self._answers.put_nowait(answer)
+        except asyncio.QueueFull:
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the stream; what was not read by then is dropped."""
+        self._closed.set()
+
+    async def next_answer(self) -> RouterMessage:
+        """Wait for the next answer."""
+        return await self._answers.get()
+
+    async def closed(self) -> None:
+        """Wait until the router ends the stream."""
+        await self._closed.wait()
+
+
+class NodeWatch:
+    """
+    The streams of all nodes, and those who watch the list of nodes.
+
+    Args:
+        cluster: What is told what the nodes say.
+        clock: The hour.
+        telemetry: Where events go.
+        stream_silence_s: Time within which a stream must have begun with a hello.
+    """
+
+    def __init__(
+        self, cluster: Cluster, clock: Clock, telemetry: Telemetry, *, stream_silence_s: float
+    ) -> None:
+        self._cluster = cluster
+        self._stream_silence_s = stream_silence_s
+        self._clock = clock
+        self._telemetry = telemetry
+        self._streams: dict[StreamId, NodeStream] = {}
+        self._next_id = 0
+        self._changed = asyncio.Event()
+        self._is_closing = False
+        self.measure()
+
+    def open(self) -> NodeStream:
+        """Return a stream for a call that just began."""
+        self._next_id += 1
+        stream = NodeStream(StreamId(self._next_id), self._clock.now())
+        self._streams[stream.stream_id] = stream
+        if self._is_closing:
+            stream.close()
+        return stream
+
+    def hear(self, stream: NodeStream, message: NodeMessage) -> None:
+        """
+        Take in what a node said.
+
+        Raises:
+            BadRequestError: If a stream does not begin with a hello, or says it twice.
+            LimitError: If the node is one too many.
+        """
+        self._follow(self._cluster.hear(stream.stream_id, message, self._clock.now()))
+
+    def lose(self, stream: NodeStream) -> None:
+        """Note that a call is over."""
+        stream.close()
+        del self._streams[stream.stream_id]
+        self._follow(self._cluster.lose(stream.stream_id))
+
+    def order_prefetch(self, node_id: NodeId, order: PrefetchOrder) -> None:
+        """Ask a node to lift the blocks of a turn, unless it has many answers to read."""
+        stream_id = self._cluster.membership.stream(node_id)
+        stream = self._streams.get(stream_id) if stream_id is not None else None
+        is_sent = (
+            stream is not None
+            and stream.waiting_answers < PREFETCHES_WAITING_MAX
+            and stream.offer(order)
+        )
+        self._telemetry.emit(events.PrefetchOrdered(node_id, len(order.keys), is_sent))
+
+    def sweep(self) -> None:
+        """Do what falls due with time: leases, memory, the gauges."""
+        now = self._clock.now()
+        for stream in self._streams.values():
+            is_mute = not self._cluster.membership.has_heard(stream.stream_id)
+            if is_mute and now - stream.opened_s > self._stream_silence_s:
+                stream.close()
+        self._follow(self._cluster.sweep(now))
+        self.measure()
+
+    async def sweep_forever(self) -> None:
+        """Sweep several times a second, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_PERIOD_S)
+            self.sweep()
+
+    async def node_lists(self) -> AsyncIterator[tuple[int, list[NodeEndpoint]]]:
+        """Give version and nodes at once, and again after every change, until `close`."""
+        while not self._is_closing:
+            changed = self._changed
+            yield self._cluster.membership.version, self._cluster.endpoints()
+            await changed.wait()
+
+    def close(self) -> None:
+        """End all streams and all watching."""
+        self._is_closing = True
+        for stream in self._streams.values():
+            stream.close()
+        self._tell_watchers()
+
+    def measure(self) -> None:
+        """Set the gauges to what the cluster is now."""
+        cluster = self._cluster
+        self._telemetry.emit(
+            events.ClusterMeasured(cluster.count_nodes(), cluster.index.keys, len(cluster.sessions))
+        )
+
+    def _follow(self, outcome: Outcome) -> None:
+        """Perform what an outcome asks for."""
+        for stream_id, answer in outcome.answers:
+            stream = self._streams.get(stream_id)
+            if stream is not None and not stream.offer(answer):
+                self._telemetry.emit(events.StreamOverflowed(stream.waiting_answers))
+                stream.close()
+        for stream_id in outcome.closed:
+            if stream_id in self._streams:
+                self._streams[stream_id].close()
+        reports = [report for change in outcome.changes if (report := _report_of(change))]
+        for report in reports:
+            self._telemetry.emit(report)
+        if any(isinstance(change, Joined | Suspected | Removed) for change in outcome.changes):
+            self._tell_watchers()
+        if outcome.changes:
+            self.measure()
+
+    def _tell_watchers(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _report_of(change: Change) -> Event | None:
+    """The event that tells of a change; None where the change is not worth a line."""
+    if isinstance(change, Joined):
+        endpoint = change.endpoint
+        return events.NodeJoined(endpoint.node_id, endpoint.address, endpoint.epoch, change.is_new)
+    if isinstance(change, Suspected):
+        return events.NodeSuspected(change.node_id)
+    if isinstance(change, Removed):
+        return events.NodeRemoved(change.node_id, change.silence_s)
+    if isinstance(change, Resynced):
+        return events.NodeResynced(
+            change.node_id, change.expected_sequence, change.received_sequence
+        )
+    return None

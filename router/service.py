@@ -1,0 +1,178 @@
+"""
+The calls of a router: Router for clients, Membership for nodes.
+
+Thin on purpose: a call decodes, asks the cluster, reports and encodes.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+
+from hearthkv.codec import membership as membership_codec
+from hearthkv.codec import router as codec
+from hearthkv.core.clock import Clock
+from hearthkv.core.errors import BadInputError, HearthKVError, LimitError, NoNodeError
+from hearthkv.grpc_server import Context, StatusTable, errors_as_status, reason_of
+from hearthkv.telemetry import Telemetry
+from hearthkv.v1 import membership_pb2, membership_pb2_grpc, router_pb2, router_pb2_grpc
+from router import events
+from router.cluster import Cluster
+from router.node_watch import NodeStream, NodeWatch
+
+SERVICE_NAMES = ("hearthkv.v1.Router", "hearthkv.v1.Membership")
+
+STATUS_OF: StatusTable = {
+    BadInputError: grpc.StatusCode.INVALID_ARGUMENT,
+    LimitError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    NoNodeError: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+@asynccontextmanager
+async def _answering(call: str, context: Context, telemetry: Telemetry) -> AsyncIterator[None]:
+    """Report an error of the body, and end the call with its status."""
+    async with errors_as_status(context, STATUS_OF):
+        try:
+            yield
+        except HearthKVError as error:
+            telemetry.emit(events.CallRefused(call, reason_of(type(error)), str(error)))
+            raise
+
+
+class RouterService(router_pb2_grpc.RouterServicer):
+    """What clients ask of a router."""
+
+    def __init__(
+        self, cluster: Cluster, watch: NodeWatch, clock: Clock, telemetry: Telemetry
+    ) -> None:
+        self._cluster = cluster
+        self._watch = watch
+        self._clock = clock
+        self._telemetry = telemetry
+
+    async def Route(
+        self, request: router_pb2.RouteRequest, context: Context
+    ) -> router_pb2.RouteResponse:
+        """Choose the node for one turn, and have it lift the blocks that lie on its SSD."""
+        async with _answering("Route", context, self._telemetry):
+            query = codec.decode_route_request(request)
+            routed = self._cluster.route(query, self._clock.now())
+            route = routed.route
+            if routed.prefetch is not None:
+                self._watch.order_prefetch(route.node.node_id, routed.prefetch)
+            self._telemetry.emit(
+                events.PlacementMade(
+                    session_id=query.session_id,
+                    node_id=route.node.node_id,
+                    home_node_id=route.home_node_id,
+                    reason=route.reason,
+                    prompt_tokens=routed.prompt_tokens,
+                    matched_tokens=routed.matched_tokens,
+                    hit_ratios=self._cluster.totals.hit_ratios(),
+                )
+            )
+            self._watch.measure()
+            return codec.encode_route_response(route)
+
+    async def Lookup(
+        self, request: router_pb2.LookupRequest, context: Context
+    ) -> router_pb2.LookupResponse:
+        """Say who holds how much of a prompt."""
+        async with _answering("Lookup", context, self._telemetry):
+            matches = self._cluster.lookup(codec.decode_lookup_request(request))
+            return codec.encode_lookup_response(matches)
+
+    async def EndSession(
+        self, request: router_pb2.EndSessionRequest, context: Context
+    ) -> router_pb2.EndSessionResponse:
+        """Forget where a session's turns went."""
+        async with _answering("EndSession", context, self._telemetry):
+            node_id = self._cluster.end_session(codec.decode_end_session_request(request))
+            self._watch.measure()
+            return router_pb2.EndSessionResponse(node_id=node_id or "")
+
+    async def WatchNodes(
+        self,
+        request: router_pb2.WatchNodesRequest,  # noqa: ARG002  # it has no fields
+        context: Context,  # noqa: ARG002  # nothing can go wrong
+    ) -> AsyncIterator[router_pb2.WatchNodesResponse]:
+        """Stream the list of nodes, at once and after every change."""
+        async for version, nodes in self._watch.node_lists():
+            yield codec.encode_watch_response(version, nodes)
+
+    async def ListNodes(
+        self,
+        request: router_pb2.ListNodesRequest,  # noqa: ARG002  # it has no fields
+        context: Context,  # noqa: ARG002  # nothing can go wrong
+    ) -> router_pb2.ListNodesResponse:
+        """List the nodes with their load."""
+        return codec.encode_list_nodes_response(self._cluster.node_statuses(self._clock.now()))
+
+    async def ListSessions(
+        self, request: router_pb2.ListSessionsRequest, context: Context
+    ) -> router_pb2.ListSessionsResponse:
+        """List the sessions that were routed last."""
+        async with _answering("ListSessions", context, self._telemetry):
+            limit = codec.decode_list_sessions_request(request)
+            statuses = self._cluster.session_statuses(limit, self._clock.now())
+            return codec.encode_list_sessions_response(statuses, len(self._cluster.sessions))
+
+
+class MembershipService(membership_pb2_grpc.MembershipServicer):
+    """What nodes say to a router."""
+
+    def __init__(self, watch: NodeWatch, telemetry: Telemetry) -> None:
+        self._watch = watch
+        self._telemetry = telemetry
+
+    # The stub knows handlers that yield their answers. This one writes them instead, because a
+    # generator that a broken stream leaves behind is closed late and by another task.
+    async def Join(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request_iterator: AsyncIterator[membership_pb2.JoinRequest], context: Context
+    ) -> None:
+        """Converse with a node until either side ends the stream."""
+        stream = self._watch.open()
+        try:
+            async with _answering("Join", context, self._telemetry):
+                await self._converse(stream, request_iterator, context)
+        finally:
+            self._watch.lose(stream)
+
+    async def _converse(
+        self,
+        stream: NodeStream,
+        requests: AsyncIterator[membership_pb2.JoinRequest],
+        context: Context,
+    ) -> None:
+        """Listen and answer until one of them ends, or the router closes the stream."""
+        async with asyncio.TaskGroup() as tasks:
+            listening = tasks.create_task(self._listen(stream, requests))
+            ends = {
+                listening,
+                tasks.create_task(self._answer(stream, context)),
+                tasks.create_task(stream.closed()),
+            }
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in ends:
+                task.cancel()
+        if not listening.cancelled() and (error := listening.result()) is not None:
+            raise error
+
+    async def _listen(
+        self, stream: NodeStream, requests: AsyncIterator[membership_pb2.JoinRequest]
+    ) -> HearthKVError | None:
+        """Take in what the node says, to the end; return what was wrong with it, if anything."""
+        try:
+            async for request in requests:
+                self._watch.hear(stream, membership_codec.decode_node_message(request))
+        except HearthKVError as error:
+            return error
+        return None
+
+    async def _answer(self, stream: NodeStream, context: Context) -> None:
+        """Send the node its answers, until cancelled."""
+        while True:
+            answer = await stream.next_answer()
+            await context.write(membership_codec.encode_router_message(answer))

@@ -1,0 +1,76 @@
+"""What the router needs to know before it opens a socket: the `[router]` section. Pure."""
+
+import math
+from dataclasses import dataclass
+
+from hearthkv.core.errors import SettingsError
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterSettings:
+    """
+    Everything that an operator may decide about a router.
+
+    Raises:
+        SettingsError: If a value is impossible; the text names field, value and what is allowed.
+    """
+
+    listen: str = "127.0.0.1:7400"
+    """Address of the gRPC server, host:port; port 0 takes any free one."""
+
+    metrics_host: str = "127.0.0.1"
+    """Address of the metrics port."""
+
+    metrics_port: int = 9400
+    """Port of /metrics; 0 takes any free one, -1 switches it off."""
+
+    log_level: str = "info"
+    """debug, info, warning or error. At debug every placement is a line."""
+
+    lease_s: float = 10.0
+    """Silence after which a node and its blocks are forgotten. Nodes speak every second: a short
+    lease forgets nodes that are merely slow, a long one keeps sending turns to a hung node."""
+
+    reuse_min_fraction: float = 0.5
+    """With the hint `reuse`, a match of at least this share of the prompt's blocks moves the
+    session to the node that holds it. Lower spreads less: all prompts share their first blocks."""
+
+    reuse_min_gain_blocks: int = 32
+    """With the hint `reuse`, a match that is longer than the session's own by at least so many
+    blocks moves it as well."""
+
+    sessions_max: int = 100_000
+    """Sessions remembered; beyond it the one that was idle longest is forgotten, and its next
+    turn goes to its home. A session costs about 0.5 kB."""
+
+    index_keys_max: int = 4_000_000
+    """Blocks remembered, summed over the nodes; a block costs about 0.25 kB. Beyond it matches get
+    shorter, never wrong."""
+
+    nodes_max: int = 256
+    """Nodes that may join; one more is refused."""
+
+    drain_s: float = 5.0
+    """Seconds that running calls get to finish after SIGTERM."""
+
+    def __post_init__(self) -> None:
+        if self.log_level not in LOG_LEVELS:
+            raise SettingsError(
+                f"log_level is {self.log_level!r}, must be one of {', '.join(LOG_LEVELS)}"
+            )
+        if not -1 <= self.metrics_port <= 65_535:
+            raise SettingsError(f"metrics_port is {self.metrics_port}, must be in -1..65535")
+        if not 0 < self.lease_s < math.inf:
+            raise SettingsError(f"lease_s is {self.lease_s}, must be > 0")
+        if not 0 < self.reuse_min_fraction <= 1:
+            raise SettingsError(
+                f"reuse_min_fraction is {self.reuse_min_fraction}, must be in (0, 1]"
+            )
+        if not 0 <= self.drain_s < math.inf:
+            raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
+        for name in ("reuse_min_gain_blocks", "sessions_max", "index_keys_max", "nodes_max"):
+            value = getattr(self, name)
+            if value < 1:
+                raise SettingsError(f"{name} is {value}, must be >= 1")
