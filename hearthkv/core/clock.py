@@ -44,3 +44,8 @@ class ManualClock:
         if not seconds >= 0:
             raise ValueError(f"time can't go back: {seconds} s, must be >= 0")
         self._now_s += seconds
+
+
+def unix_time() -> int:
+    """Whole seconds since 1970, for people and formats that want a date; it may go back."""
+    return int(time.time())

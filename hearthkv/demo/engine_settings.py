@@ -1,0 +1,43 @@
+"""The `[engine]` section: what the reference engine needs to know at its start. Pure."""
+
+from dataclasses import dataclass, field
+
+from hearthkv.core.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """
+    Settings of the reference engine, apart from `[kv_cache]`.
+
+    Raises:
+        SettingsError: If a value is impossible.
+    """
+
+    listen: str = "127.0.0.1:8000"
+    """Where the HTTP server listens, host:port; port 0 takes any free one."""
+
+    node: str = ""
+    """The cache node beside the engine, host:port. Empty: the router chooses one a turn."""
+
+    routers: list[str] = field(default_factory=list)
+    """Routers to ask where no node is given. Neither node nor router: no cache."""
+
+    threads: int = 2
+    """Threads that compute. More than cores only cost time."""
+
+    requests_max: int = 8
+    """Requests that run or wait; one more is refused with status 503."""
+
+    log_level: str = "info"
+    """Least level of the log: debug, info, warning or error."""
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "requests_max"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 1")
+        levels = ("debug", "info", "warning", "error")
+        if self.log_level not in levels:
+            raise SettingsError(
+                f"log_level is {self.log_level!r}, must be one of {', '.join(levels)}"
+            )
