@@ -6,9 +6,10 @@ is an integer with a bit for each holding that has a key; equal sets are one obj
 namespace maps keys to them. A lookup bisects over holder sets, so the prefixes of all nodes
 come out of O(log blocks) probes; tiers are counted from the holding of the node that matters.
 
-What a node holds is closed under prefixes (I2): with block i it holds all blocks before. A block
-that is not in the index although a later one is was refused for lack of room, or is news under
-way; in both cases the later block proves it, and a stale proof is a miss at the node (I6).
+What a node holds is closed under prefixes (I2): with block i it holds all blocks before. So a
+block that bisection meets proves those before it. One that is missing here although the node
+has it, for lack of room or because the news is under way, costs a shorter match; one that is
+here and gone there is a miss at the node. Neither gives wrong bytes (I6).
 
 Bound: `keys <= keys_max`, where a block on two nodes counts twice. When the index is full, a
 node that has its fair share (`keys_max // nodes`) or more gets nothing new in, and a node
