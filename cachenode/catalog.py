@@ -281,6 +281,14 @@ class Catalog:
         """Why a tier takes no blocks now; empty while it is well."""
         return self._shelves[tier].trouble
 
+    def set_full(self, tier: Tier, text: str) -> None:
+        """
+        Mark a tier as full below its limit, with what its store said; an empty text ends that.
+
+        It takes no blocks until then, but what it has is read and erased.
+        """
+        self._shelves[tier].fullness = text
+
     def usage(self) -> tuple[TierUsage, ...]:
         """Bytes and blocks of DRAM and SSD."""
         return tuple(shelf.usage() for shelf in self._shelves.values())

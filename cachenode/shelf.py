@@ -32,7 +32,11 @@ class Shelf:
         """Room that was refused last and would fit an emptier tier; 0 once it was made."""
 
         self.trouble = ""
-        """Why the store takes no blocks now; empty while it is well."""
+        """Why the store does not answer now; empty while it does."""
+
+        self.fullness = ""
+        """What the store said when it was full below the limit; empty while it was not. What it
+        has is read and erased all the same."""
 
         self._copies: dict[BlockRef, Copy] = {}
         self._erasures: deque[Copy] = deque()
@@ -45,7 +49,7 @@ class Shelf:
     @property
     def is_usable(self) -> bool:
         """Whether the store takes blocks now, room or not."""
-        return self.limits.limit_bytes > 0 and not self.trouble
+        return self.limits.limit_bytes > 0 and not self.trouble and not self.fullness
 
     def usage(self) -> TierUsage:
         """The tier as the node reports it."""
@@ -55,7 +59,7 @@ class Shelf:
             self.reserved_bytes,
             self.limits.limit_bytes,
             self.blocks,
-            self.trouble,
+            self.trouble or self.fullness,
         )
 
     def find(self, ref: BlockRef) -> Copy | None:

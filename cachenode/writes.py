@@ -117,7 +117,7 @@ class Writes:
     def _refusal(self) -> WriteStatus:
         shelves = self._holdings.shelves.values()
         is_down = not any(shelf.is_usable for shelf in shelves) and any(
-            shelf.trouble for shelf in shelves
+            shelf.trouble or shelf.fullness for shelf in shelves
         )
         return WriteStatus.UNAVAILABLE if is_down else WriteStatus.NO_ROOM
 
