@@ -66,7 +66,7 @@ class BlockFiles:
             try:
                 descriptor = _create(part)
             except FileNotFoundError:
-                self.check()
+                self.folder.stat()  # where the disk is gone, no folder is made in its place
                 target.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
                 descriptor = _create(part)
             try:
@@ -156,7 +156,7 @@ class BlockFiles:
             self.write_all(descriptor, b"", memoryview(bytes(_PROBE_BYTES)))
         finally:
             os.close(descriptor)
-            probe.unlink()
+            probe.unlink(missing_ok=True)
 
     def _sound_frame(self, name: str) -> BlockFrame | None:
         """The frame of a file that has its name and its size; None for any other."""

@@ -40,9 +40,8 @@ T = TypeVar("T")
 class SsdStore:
     """A `BlockStore` over the files of one folder."""
 
-    tier: Final = Tier.SSD
-
     def __init__(self, files: BlockFiles, *, deadline_s: float) -> None:
+        self.tier: Final = Tier.SSD
         self._files = files
         self._deadline_s = deadline_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ssd")

@@ -1,0 +1,257 @@
+"""What a cache node tells of itself: its events, and the metrics that they move."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hearthkv.core.block_io import WriteStatus
+from hearthkv.core.tier import Tier, TierUsage
+from hearthkv.telemetry import Meters, MetricSpec
+
+_TIER = ("tier",)
+
+METRICS = (
+    MetricSpec("gauge", "cachenode_tier_used_bytes", "Bytes stored, frames included.", _TIER),
+    MetricSpec("gauge", "cachenode_tier_reserved_bytes", "Bytes promised to writes.", _TIER),
+    MetricSpec("gauge", "cachenode_tier_limit_bytes", "Bytes that a tier may hold.", _TIER),
+    MetricSpec("gauge", "cachenode_tier_blocks", "Blocks in a tier.", _TIER),
+    MetricSpec("gauge", "cachenode_tier_healthy", "1 where a tier takes blocks, else 0.", _TIER),
+    MetricSpec("counter", "cachenode_asked_blocks_total", "Blocks asked for by reads."),
+    MetricSpec("counter", "cachenode_read_blocks_total", "Blocks read.", _TIER),
+    MetricSpec("counter", "cachenode_read_bytes_total", "Payload bytes read.", _TIER),
+    MetricSpec(
+        "gauge",
+        "cachenode_cache_hit_ratio",
+        "Blocks read by tier (or total), of those asked for since the start.",
+        _TIER,
+    ),
+    MetricSpec("counter", "cachenode_writes_total", "Blocks offered, by outcome.", ("status",)),
+    MetricSpec("counter", "cachenode_written_bytes_total", "Payload bytes stored by writes."),
+    MetricSpec("counter", "cachenode_evicted_blocks_total", "Blocks dropped to make room."),
+    MetricSpec("counter", "cachenode_demoted_blocks_total", "Blocks moved from DRAM to SSD."),
+    MetricSpec("counter", "cachenode_promoted_blocks_total", "Blocks moved from SSD to DRAM."),
+    MetricSpec("counter", "cachenode_lost_blocks_total", "Blocks that were lost.", ("cause",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStarted:
+    """The node serves."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+    node_id: str
+    epoch: str
+    address: str
+    version: str
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStopping:
+    """The node was told to stop, and lets running calls finish."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+    calls_in_flight: int
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRestored:
+    """The stores were scanned, and what they hold is known again."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+    blocks: int
+    orphans: int
+    """Copies without an ancestor; they are erased."""
+
+    duplicates: int
+    removed: int
+    """Torn or damaged entries that were removed."""
+
+    took_s: float
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierTroubled:
+    """A tier takes no blocks for now; the node goes on with the other."""
+
+    LEVEL: ClassVar[int] = logging.WARNING
+    tier: Tier
+    trouble: str
+
+    def count(self, meters: Meters) -> None:
+        """Mark the tier."""
+        meters.set("cachenode_tier_healthy", 0, tier=self.tier.name.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class TierHealed:
+    """A tier takes blocks again."""
+
+    LEVEL: ClassVar[int] = logging.WARNING
+    tier: Tier
+
+    def count(self, meters: Meters) -> None:
+        """Mark the tier."""
+        meters.set("cachenode_tier_healthy", 1, tier=self.tier.name.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class TierForgotten:
+    """A store came back emptied or replaced: its blocks, and what hung on them, are forgotten."""
+
+    LEVEL: ClassVar[int] = logging.WARNING
+    tier: Tier
+    blocks: int
+
+    def count(self, meters: Meters) -> None:
+        """Count the blocks."""
+        meters.add("cachenode_lost_blocks_total", self.blocks, cause="store_replaced")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAdvised:
+    """A store works, but an operator should change something."""
+
+    LEVEL: ClassVar[int] = logging.WARNING
+    tier: Tier
+    advice: str
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLost:
+    """A held block's bytes were gone or damaged: it was dropped with what hung on it."""
+
+    LEVEL: ClassVar[int] = logging.WARNING
+    tier: Tier
+    key: str
+    reason: str
+    blocks: int
+    """Dropped with it, itself included."""
+
+    def count(self, meters: Meters) -> None:
+        """Count the blocks."""
+        meters.add("cachenode_lost_blocks_total", self.blocks, cause="bad_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRead:
+    """A block was read and is about to be sent."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    tier: Tier
+    size_bytes: int
+
+    def count(self, meters: Meters) -> None:
+        """Count the block."""
+        tier = self.tier.name.lower()
+        meters.add("cachenode_read_blocks_total", tier=tier)
+        meters.add("cachenode_read_bytes_total", self.size_bytes, tier=tier)
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksAsked:
+    """A read asked for blocks."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    blocks: int
+    planned: int
+
+    def count(self, meters: Meters) -> None:
+        """Count what was asked for."""
+        meters.add("cachenode_asked_blocks_total", self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWritten:
+    """A block was offered to the node."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    status: WriteStatus
+    size_bytes: int
+
+    def count(self, meters: Meters) -> None:
+        """Count the block, and its bytes where they were stored."""
+        meters.add("cachenode_writes_total", status=self.status.value)
+        if self.status is WriteStatus.STORED:
+            meters.add("cachenode_written_bytes_total", self.size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksEvicted:
+    """Blocks left the cache to make room."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    blocks: int
+
+    def count(self, meters: Meters) -> None:
+        """Count the blocks."""
+        meters.add("cachenode_evicted_blocks_total", self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMoved:
+    """A block changed its tier."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    source: Tier
+    target: Tier
+
+    def count(self, meters: Meters) -> None:
+        """Count the move."""
+        is_down = self.target > self.source
+        meters.add(f"cachenode_{'demoted' if is_down else 'promoted'}_blocks_total")
+
+
+@dataclass(frozen=True, slots=True)
+class RouterJoined:
+    """A router accepted the node."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+    router: str
+    lease_s: float
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouterLost:
+    """The stream to a router broke, or could not be opened; it is tried again."""
+
+    LEVEL: ClassVar[int] = logging.WARNING
+    router: str
+    reason: str
+    retry_s: float
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing."""
+
+
+def show_usage(meters: Meters, usages: tuple[TierUsage, ...]) -> None:
+    """Set the gauges of the tiers."""
+    for usage in usages:
+        tier = usage.tier.name.lower()
+        meters.set("cachenode_tier_used_bytes", usage.used_bytes, tier=tier)
+        meters.set("cachenode_tier_reserved_bytes", usage.reserved_bytes, tier=tier)
+        meters.set("cachenode_tier_limit_bytes", usage.limit_bytes, tier=tier)
+        meters.set("cachenode_tier_blocks", usage.blocks, tier=tier)
+        meters.set("cachenode_tier_healthy", 0 if usage.trouble else 1, tier=tier)
+
+
+def show_hit_ratio(meters: Meters, ratios: Mapping[Tier, float]) -> None:
+    """Set the gauges of what reads found, by tier and in total."""
+    for tier, ratio in ratios.items():
+        meters.set("cachenode_cache_hit_ratio", ratio, tier=tier.name.lower())
+    meters.set("cachenode_cache_hit_ratio", sum(ratios.values()), tier="total")

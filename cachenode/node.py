@@ -1,0 +1,206 @@
+"""The cache node: what its callers can ask of it, over the catalog and the stores."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from cachenode.block_reader import AHEAD_MAX, BlockReader
+from cachenode.block_writer import BlockWriter
+from cachenode.catalog import Catalog
+from cachenode.events import show_hit_ratio, show_usage
+from cachenode.recovery import Recovery
+from cachenode.store import BlockStore
+from cachenode.store_watch import StoreWatch
+from cachenode.tier_mover import TierMover
+from cachenode.tier_stores import TierStores
+from hearthkv.core.block_io import (
+    BlockChunk,
+    DropTarget,
+    KeysQuery,
+    NodeDescription,
+    Pinned,
+    PinQuery,
+    ReadEnd,
+    ReadQuery,
+    WriteStart,
+    WriteStatus,
+)
+from hearthkv.core.clock import Clock
+from hearthkv.core.session_id import NodeId
+from hearthkv.core.tier import Tier, TierCounts, TierUsage
+from hearthkv.telemetry import Telemetry
+
+TICK_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentity:
+    """Who a node is."""
+
+    node_id: NodeId
+    epoch: int
+    """Random, another at every start."""
+
+    version: str
+
+
+class CacheNode:
+    """
+    Holds blocks, and gives them back.
+
+    Args:
+        identity: Who it is.
+        catalog: Empty; its limits are those of the stores.
+        stores: The store of every tier that is switched on.
+        clock: For pins, and for how long a full store is left alone.
+        telemetry: Is told what happens.
+        tasks: Owns all that runs in the background; it ends with them.
+        is_parallel_read: Whether a read has several blocks under way.
+        is_prefetch_on: Whether blocks are lifted ahead of their turn.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: NodeIdentity,
+        catalog: Catalog,
+        stores: Mapping[Tier, BlockStore],
+        clock: Clock,
+        telemetry: Telemetry,
+        tasks: asyncio.TaskGroup,
+        is_parallel_read: bool = True,
+        is_prefetch_on: bool = True,
+    ) -> None:
+        self.identity = identity
+        self.catalog = catalog
+        self.calls_in_flight = 0
+        """Reads and writes under way."""
+
+        self._clock = clock
+        self._telemetry = telemetry
+        self._tasks = tasks
+        self._is_prefetch_on = is_prefetch_on
+        self._background: list[asyncio.Task[None]] = []
+        self._stores = TierStores(catalog, stores, clock=clock, telemetry=telemetry)
+        self._recovery = Recovery(catalog, stores, clock=clock, telemetry=telemetry)
+        self._watch = StoreWatch(self._stores, self._recovery, telemetry)
+        self._mover = TierMover(catalog, self._stores, telemetry)
+        self._writer = BlockWriter(catalog, self._stores, tasks=tasks, telemetry=telemetry)
+        self._reader = BlockReader(
+            catalog,
+            self._stores,
+            tasks=tasks,
+            ahead=AHEAD_MAX if is_parallel_read else 1,
+            telemetry=telemetry,
+        )
+
+    async def start(self) -> None:
+        """Find the blocks that the stores hold, then begin the background work."""
+        await self._recovery.restore_all()
+        self._stores.work.set()
+        self._background = [
+            self._tasks.create_task(forever)
+            for forever in (self._mover.run(), self._watch.run(), self._tick_for_ever())
+        ]
+
+    def stop(self) -> None:
+        """End the background work; what is stored stays."""
+        for task in self._background:
+            task.cancel()
+
+    def match(self, query: KeysQuery) -> TierCounts:
+        """Count the leading blocks of a prompt that are held, by tier."""
+        return self.catalog.match(query.namespace_id, query.keys)
+
+    async def read(self, query: ReadQuery) -> AsyncGenerator[BlockChunk | ReadEnd, None]:
+        """
+        Give the longest held run of blocks in order, and last the reason why it ends.
+
+        Trouble with a store is such a reason, and never an error (I5).
+        """
+        with self._call():
+            async with aclosing(self._reader.read(query)) as steps:
+                async for step in steps:
+                    yield step
+
+    async def write(
+        self, start: WriteStart, chunks: AsyncIterator[BlockChunk]
+    ) -> list[WriteStatus]:
+        """
+        Store blocks and return what became of each, in the order of their headers.
+
+        Raises:
+            BadInputError: If a block has the wrong size, or the chunks make no sense.
+        """
+        with self._call():
+            return await self._writer.write(start, chunks)
+
+    def prefetch(self, query: KeysQuery) -> int:
+        """Have a prefix lifted from SSD to DRAM; return how many blocks are on their way."""
+        if not self._is_prefetch_on:
+            return 0
+        queued = self.catalog.request_prefetch(query.namespace_id, query.keys)
+        self._stores.work.set()
+        return queued
+
+    def pin(self, query: PinQuery) -> Pinned:
+        """Keep a prefix from eviction for a while."""
+        return self.catalog.pin(query, pin_id=secrets.token_hex(8), now=self._clock.now())
+
+    def unpin(self, pin_id: str) -> int:
+        """End a pin; return how many blocks it kept."""
+        released = self.catalog.unpin(pin_id)
+        self._stores.work.set()
+        return released
+
+    def drop(self, target: DropTarget) -> int:
+        """Forget what is named; return how many blocks that were."""
+        dropped = self.catalog.drop(target)
+        self._stores.work.set()
+        return dropped
+
+    def usage(self) -> tuple[TierUsage, ...]:
+        """Bytes and blocks of DRAM and SSD."""
+        return self.catalog.usage()
+
+    def describe(self) -> NodeDescription:
+        """Describe the node: its tiers, namespaces and troubles."""
+        return NodeDescription(
+            node_id=self.identity.node_id,
+            epoch=self.identity.epoch,
+            tiers=self.catalog.usage(),
+            namespaces=self.catalog.namespaces(),
+            pins=self.catalog.pin_count,
+            version=self.identity.version,
+        )
+
+    async def look_at_stores(self) -> None:
+        """Look at every store now, not at the next second."""
+        await self._watch.look()
+
+    async def settle(self) -> None:
+        """Do all background work that can be done now."""
+        await self._mover.work()
+
+    def tick(self) -> None:
+        """Do what is due every second: end old pins, and show the gauges."""
+        self.catalog.expire_pins(self._clock.now())
+        self._stores.work.set()
+        show_usage(self._telemetry.meters, self.catalog.usage())
+        show_hit_ratio(self._telemetry.meters, self._reader.hit_ratio())
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            self.tick()
+            await asyncio.sleep(TICK_S)
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        self.calls_in_flight += 1
+        try:
+            yield
+        finally:
+            self.calls_in_flight -= 1

@@ -1,0 +1,167 @@
+"""One node's conversation with one router: who it is, what it holds, and what changes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from grpc import aio
+
+from cachenode.events import RouterJoined, RouterLost
+from cachenode.node import CacheNode
+from hearthkv.codec.membership import decode_router_message, encode_node_message
+from hearthkv.core.block_io import KeysQuery
+from hearthkv.core.clock import Clock
+from hearthkv.core.errors import BadInputError
+from hearthkv.core.routing import (
+    NodeEndpoint,
+    NodeHello,
+    NodeLoad,
+    NodeMessage,
+    PrefetchOrder,
+    ResyncOrder,
+    Welcome,
+)
+from hearthkv.telemetry import Telemetry
+from hearthkv.v1 import membership_pb2, membership_pb2_grpc
+
+HEARTBEAT_EVERY_S: Final = 1.0
+EVENTS_EVERY_S: Final = 0.05
+"""How long a change waits for company before it is reported."""
+
+SEND_TIMEOUT_S: Final = 10.0
+RETRY_S_MIN: Final = 0.2
+RETRY_S_MAX: Final = 5.0
+
+_CHANNEL_OPTIONS: Final = (
+    # A router that vanished without a word is noticed after ten seconds.
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+_Call: TypeAlias = "aio.StreamStreamCall[membership_pb2.JoinRequest, membership_pb2.JoinResponse]"
+
+
+class Reporter:
+    """
+    Keeps one router informed, for as long as the node runs. Its trouble disturbs no one else.
+
+    Args:
+        node: What is reported.
+        endpoint: Where clients reach the node.
+        router: The router's address, host:port.
+        clock: For the pace of heartbeats.
+        jitter: Gives numbers in [0, 1), so that nodes don't all come back at once.
+    """
+
+    def __init__(
+        self,
+        node: CacheNode,
+        endpoint: NodeEndpoint,
+        router: str,
+        *,
+        clock: Clock,
+        jitter: Callable[[], float],
+        telemetry: Telemetry,
+    ) -> None:
+        self._node = node
+        self._endpoint = endpoint
+        self._router = router
+        self._clock = clock
+        self._jitter = jitter
+        self._telemetry = telemetry
+        self._changes = node.catalog.events.subscribe()
+        self._is_resync_due = True
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Report for ever; a stream that breaks is opened anew, after a pause that grows."""
+        while True:
+            reason = await self._converse()
+            pause_s = self._pause_s()
+            self._telemetry.emit(RouterLost(self._router, reason, pause_s))
+            await asyncio.sleep(pause_s)
+
+    def _pause_s(self) -> float:
+        pause_s = min(RETRY_S_MAX, RETRY_S_MIN * (1 << min(self._failures, 16)))
+        self._failures += 1
+        return pause_s * (0.5 + 0.5 * self._jitter())
+
+    async def _converse(self) -> str:
+        """Hold one stream until it breaks; return why it did."""
+        self._is_resync_due = True
+        async with aio.insecure_channel(self._router, options=_CHANNEL_OPTIONS) as channel:
+            call: _Call = membership_pb2_grpc.MembershipStub(channel).Join()
+            ends = {asyncio.create_task(self._speak(call)), asyncio.create_task(self._listen(call))}
+            try:
+                done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                call.cancel()
+                for end in ends:
+                    end.cancel()
+                await asyncio.wait(ends)
+        return "; ".join(sorted(end.result() for end in done))
+
+    async def _speak(self, call: _Call) -> str:
+        """Tell the router everything, until that fails; return why it did."""
+        try:
+            await self._send(call, NodeHello(self._endpoint, self._node.identity.version))
+            beat_due_s = self._clock.now()
+            while True:
+                await self._report_changes(call)
+                if self._clock.now() >= beat_due_s:
+                    beat_due_s = self._clock.now() + HEARTBEAT_EVERY_S
+                    await self._send(call, self._load())
+                await asyncio.sleep(EVENTS_EVERY_S)
+        except (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError) as error:
+            return _reason(error)
+        except TimeoutError:
+            return f"took no message for {SEND_TIMEOUT_S:g} s"
+
+    async def _report_changes(self, call: _Call) -> None:
+        if self._is_resync_due or self._changes.is_overrun:
+            self._is_resync_due = False
+            # In one tick, so that the numbered changes begin where the inventory ends.
+            self._changes.restart()
+            inventory = self._node.catalog.snapshot()
+            for part in inventory:
+                await self._send(call, part)
+        while (batch := self._changes.take()) is not None:
+            await self._send(call, batch)
+
+    def _load(self) -> NodeLoad:
+        return NodeLoad(
+            sequence=self._changes.sequence,
+            tiers=self._node.usage(),
+            calls_in_flight=self._node.calls_in_flight,
+        )
+
+    async def _send(self, call: _Call, said: NodeMessage) -> None:
+        async with asyncio.timeout(SEND_TIMEOUT_S):
+            await call.write(encode_node_message(said))
+
+    async def _listen(self, call: _Call) -> str:
+        """Follow the router's orders until the stream ends; return why it did."""
+        try:
+            async for message in call:
+                self._follow(message)
+        except (aio.AioRpcError, aio.UsageError, BadInputError) as error:
+            return _reason(error)
+        return "ended the stream"
+
+    def _follow(self, message: membership_pb2.JoinResponse) -> None:
+        said = decode_router_message(message)
+        if isinstance(said, Welcome):
+            self._failures = 0
+            self._telemetry.emit(RouterJoined(self._router, said.lease_s))
+        elif isinstance(said, ResyncOrder):
+            self._is_resync_due = True
+        elif isinstance(said, PrefetchOrder):
+            self._node.prefetch(KeysQuery(said.namespace_id, said.keys))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,204 @@
+"""The cache node as a running server: opens its stores, ports and tasks; closes them in order."""
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cachenode import events
+from cachenode.block_files import BlockFiles
+from cachenode.block_frame import FRAME_BYTES
+from cachenode.catalog import Catalog
+from cachenode.dram_store import DramStore
+from cachenode.eviction import policy_named
+from cachenode.node import CacheNode, NodeIdentity
+from cachenode.plans import TierLimits
+from cachenode.reporter import Reporter
+from cachenode.service import SERVICE_NAMES, CacheNodeService
+from cachenode.settings import CacheNodeSettings
+from cachenode.ssd_store import SsdStore
+from cachenode.store import BlockStore
+from hearthkv import __version__
+from hearthkv.core.clock import Clock, SystemClock
+from hearthkv.core.errors import StartupError
+from hearthkv.core.kv_cache_settings import KvCacheSettings
+from hearthkv.core.routing import NodeEndpoint
+from hearthkv.core.session_id import NodeId
+from hearthkv.core.tier import Tier
+from hearthkv.grpc_server import add_standard_services, bind, new_server
+from hearthkv.metrics import MetricsPort, PrometheusMeters
+from hearthkv.process import announce_ready
+from hearthkv.telemetry import Telemetry
+from hearthkv.v1 import cache_node_pb2_grpc
+
+FILE_ALIGN_BYTES = 4096
+"""What file systems round a file up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNode:
+    """A node that serves."""
+
+    address: str
+    """Where it listens, with the port that was really taken."""
+
+    metrics_address: str | None
+    """None where the metrics port is off."""
+
+    node: CacheNode
+    meters: PrometheusMeters
+
+
+async def serve(
+    settings: CacheNodeSettings, kv_cache: KvCacheSettings, stop: asyncio.Event
+) -> None:
+    """
+    Serve until `stop` is set; the READY line says from when on.
+
+    Raises:
+        SettingsError: If a URL of a store can't be understood.
+        StartupError: If a port or the SSD folder can't be opened.
+    """
+    async with running(settings, kv_cache, SystemClock()) as running_node:
+        announce_ready(running_node.address, running_node.metrics_address)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def running(
+    settings: CacheNodeSettings, kv_cache: KvCacheSettings, clock: Clock
+) -> AsyncIterator[RunningNode]:
+    """
+    Run a node in this process, for as long as the body runs.
+
+    Raises:
+        SettingsError: If a URL of a store can't be understood.
+        StartupError: If a port or the SSD folder can't be opened.
+    """
+    identity = NodeIdentity(
+        node_id=NodeId(settings.node_id), epoch=secrets.randbits(64), version=__version__
+    )
+    meters = PrometheusMeters(events.METRICS)
+    telemetry = Telemetry(logging.getLogger("cachenode"), meters)
+    server = new_server()
+    async with AsyncExitStack() as closing:
+        address = bind(server, settings.listen)
+        metrics_address = _open_metrics(settings, meters, closing)
+        stores = await _open_stores(settings, kv_cache, identity, closing)
+        tasks = await closing.enter_async_context(asyncio.TaskGroup())
+        node = CacheNode(
+            identity=identity,
+            catalog=_new_catalog(kv_cache),
+            stores=stores,
+            clock=clock,
+            telemetry=telemetry,
+            tasks=tasks,
+            is_parallel_read=kv_cache.parallel_read,
+            is_prefetch_on=kv_cache.prefetch_enabled,
+        )
+        cache_node_pb2_grpc.add_CacheNodeServicer_to_server(CacheNodeService(node), server)
+        health = add_standard_services(server, SERVICE_NAMES)
+        await node.start()
+        closing.callback(node.stop)
+        await server.start()
+        closing.push_async_callback(server.stop, settings.drain_s)
+        await health.serving()
+        telemetry.emit(
+            events.NodeStarted(
+                identity.node_id, f"{identity.epoch:016x}", address, identity.version
+            )
+        )
+        reporting = [
+            tasks.create_task(reporter.run())
+            for reporter in _reporters(settings, address, node, clock, telemetry)
+        ]
+        try:
+            yield RunningNode(address, metrics_address, node, meters)
+        finally:
+            telemetry.emit(events.NodeStopping(node.calls_in_flight))
+            for report in reporting:
+                report.cancel()
+            await health.stopping()
+
+
+def _new_catalog(kv_cache: KvCacheSettings) -> Catalog:
+    return Catalog(
+        dram=TierLimits(kv_cache.limit_bytes(Tier.DRAM), FRAME_BYTES),
+        ssd=TierLimits(kv_cache.limit_bytes(Tier.SSD), FRAME_BYTES, FILE_ALIGN_BYTES),
+        offload_threshold=kv_cache.offload_threshold,
+        policy=policy_named(kv_cache.eviction_policy),
+    )
+
+
+async def _open_stores(
+    settings: CacheNodeSettings,
+    kv_cache: KvCacheSettings,
+    identity: NodeIdentity,
+    closing: AsyncExitStack,
+) -> Mapping[Tier, BlockStore]:
+    """Open the stores of the tiers that have any room."""
+    stores: dict[Tier, BlockStore] = {}
+    if kv_cache.limit_bytes(Tier.DRAM):
+        stores[Tier.DRAM] = DramStore(
+            settings.redis_urls,
+            node_id=identity.node_id,
+            epoch=identity.epoch,
+            deadline_s=settings.store_timeout_s,
+        )
+    if kv_cache.limit_bytes(Tier.SSD):
+        files = _claimed(Path(settings.ssd_dir))
+        stores[Tier.SSD] = SsdStore(files, deadline_s=settings.store_timeout_s)
+    for store in stores.values():
+        closing.push_async_callback(store.close)
+    return stores
+
+
+def _claimed(folder: Path) -> BlockFiles:
+    files = BlockFiles(folder)
+    try:
+        files.claim()
+    except BlockingIOError as error:
+        raise StartupError(
+            f"ssd_dir {folder} is in use by another cache node: give each node its own --ssd-dir"
+        ) from error
+    except OSError as error:
+        raise StartupError(
+            f"ssd_dir {folder} can't be written ({error.strerror}): make it writable, "
+            f"or choose another folder with --ssd-dir"
+        ) from error
+    return files
+
+
+def _open_metrics(
+    settings: CacheNodeSettings, meters: PrometheusMeters, closing: AsyncExitStack
+) -> str | None:
+    if settings.metrics_port < 0:
+        return None
+    port = MetricsPort(meters, settings.metrics_host, settings.metrics_port)
+    closing.callback(port.close)
+    return f"{settings.metrics_host}:{port.port}"
+
+
+def _reporters(
+    settings: CacheNodeSettings,
+    address: str,
+    node: CacheNode,
+    clock: Clock,
+    telemetry: Telemetry,
+) -> list[Reporter]:
+    endpoint = NodeEndpoint(
+        node_id=node.identity.node_id,
+        address=settings.advertise or address,
+        engine_url=settings.engine_url,
+        epoch=node.identity.epoch,
+        weight=settings.weight,
+    )
+    jitter = random.Random(node.identity.epoch).random  # noqa: S311  # spreads load, hides nothing
+    return [
+        Reporter(node, endpoint, router, clock=clock, jitter=jitter, telemetry=telemetry)
+        for router in settings.routers
+    ]

@@ -1,0 +1,102 @@
+"""
+The calls of a cache node.
+
+Thin on purpose: a call decodes, asks the node and encodes.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import grpc
+
+from cachenode.node import CacheNode
+from hearthkv.codec import cache_node as codec
+from hearthkv.core.block_io import BlockChunk, WriteStart
+from hearthkv.core.errors import BadInputError, BadRequestError
+from hearthkv.grpc_server import Context, StatusTable, errors_as_status
+from hearthkv.v1 import cache_node_pb2 as pb2
+from hearthkv.v1 import cache_node_pb2_grpc
+
+SERVICE_NAMES = ("hearthkv.v1.CacheNode",)
+
+STATUS_OF: StatusTable = {BadInputError: grpc.StatusCode.INVALID_ARGUMENT}
+"""Trouble with a store is no error: it is told as the end of a read, or a block's status (I5)."""
+
+
+class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
+    """What clients ask of a cache node."""
+
+    def __init__(self, node: CacheNode) -> None:
+        self._node = node
+
+    async def Match(self, request: pb2.MatchRequest, context: Context) -> pb2.MatchResponse:
+        """Say how many leading blocks of a prompt are held."""
+        async with errors_as_status(context, STATUS_OF):
+            matched = self._node.match(codec.decode_match_request(request))
+            return codec.encode_match_response(matched)
+
+    # The stub knows handlers that yield their answers. This one writes them instead, because a
+    # generator that a broken stream leaves behind is closed late and by another task.
+    async def Read(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request: pb2.ReadRequest, context: Context
+    ) -> None:
+        """Stream the longest held run of blocks."""
+        async with errors_as_status(context, STATUS_OF):
+            query = codec.decode_read_request(request)
+            async with aclosing(self._node.read(query)) as steps:
+                async for step in steps:
+                    await context.write(codec.encode_read_step(step))
+
+    async def Write(
+        self, request_iterator: AsyncIterator[pb2.WriteRequest], context: Context
+    ) -> pb2.WriteResponse:
+        """Store blocks."""
+        async with errors_as_status(context, STATUS_OF):
+            steps = (codec.decode_write_step(request) async for request in request_iterator)
+            start = await anext(steps, None)
+            if not isinstance(start, WriteStart):
+                raise BadRequestError("write begins without a start, must begin with one")
+            statuses = await self._node.write(start, _chunks(steps))
+            return codec.encode_write_response(statuses)
+
+    async def Prefetch(
+        self, request: pb2.PrefetchRequest, context: Context
+    ) -> pb2.PrefetchResponse:
+        """Have a prefix lifted from SSD to DRAM."""
+        async with errors_as_status(context, STATUS_OF):
+            queued = self._node.prefetch(codec.decode_prefetch_request(request))
+            return pb2.PrefetchResponse(queued_blocks=queued)
+
+    async def Pin(self, request: pb2.PinRequest, context: Context) -> pb2.PinResponse:
+        """Keep a prefix from eviction for a while."""
+        async with errors_as_status(context, STATUS_OF):
+            return codec.encode_pin_response(self._node.pin(codec.decode_pin_request(request)))
+
+    async def Unpin(
+        self,
+        request: pb2.UnpinRequest,
+        context: Context,  # noqa: ARG002  # nothing can go wrong
+    ) -> pb2.UnpinResponse:
+        """End a pin."""
+        return pb2.UnpinResponse(unpinned_blocks=self._node.unpin(request.pin_id))
+
+    async def Drop(self, request: pb2.DropRequest, context: Context) -> pb2.DropResponse:
+        """Forget blocks, a session or a namespace."""
+        async with errors_as_status(context, STATUS_OF):
+            dropped = self._node.drop(codec.decode_drop_request(request))
+            return pb2.DropResponse(dropped_blocks=dropped)
+
+    async def Describe(
+        self,
+        request: pb2.DescribeRequest,  # noqa: ARG002  # it has no fields
+        context: Context,  # noqa: ARG002  # nothing can go wrong
+    ) -> pb2.DescribeResponse:
+        """Describe the node."""
+        return codec.encode_describe_response(self._node.describe())
+
+
+async def _chunks(steps: AsyncIterator[WriteStart | BlockChunk]) -> AsyncIterator[BlockChunk]:
+    async for step in steps:
+        if isinstance(step, WriteStart):
+            raise BadRequestError("write has a second start, must have one")
+        yield step

@@ -1,0 +1,78 @@
+"""What a cache node is told before it opens a socket: the `[cachenode]` section. Pure."""
+
+import math
+from dataclasses import dataclass, field
+
+from hearthkv.core.errors import BadInputError, SettingsError
+from hearthkv.core.session_id import check_node_id
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheNodeSettings:
+    """
+    Where a node listens, what it stores blocks in, and whom it reports to.
+
+    Raises:
+        SettingsError: If a value is impossible; the text names field, value and what is allowed.
+    """
+
+    node_id: str = "node"
+    """The node's name, stable over restarts: blocks in Redis are kept under it."""
+
+    listen: str = "127.0.0.1:7500"
+    """Address of the gRPC server, host:port; port 0 takes any free one."""
+
+    advertise: str = ""
+    """Address that clients are told, host:port; the listen address where it is empty."""
+
+    engine_url: str = ""
+    """Base URL of the engine beside the node; empty where there is none."""
+
+    routers: list[str] = field(default_factory=list)
+    """Routers to report to, host:port; a node without one serves all the same."""
+
+    redis_urls: list[str] = field(default_factory=lambda: ["redis://127.0.0.1:6379/0"])
+    """Servers of the DRAM tier: unix:///path.sock or redis://[:password@]host:port[/db]. Not
+    looked at where dram_ratio is 0."""
+
+    ssd_dir: str = "hearthkv-ssd"
+    """Folder of the SSD tier, for this node alone. Not looked at where ssd_ratio is 0."""
+
+    metrics_port: int = 9500
+    """Port of /metrics; 0 takes any free one, -1 opens none."""
+
+    metrics_host: str = "127.0.0.1"
+    """Address that the metrics port is opened on."""
+
+    weight: float = 1.0
+    """Share of the sessions that the node wants, relative to others."""
+
+    store_timeout_s: float = 5.0
+    """Seconds that one call to Redis or the disk may take. Too short, and a busy store counts as
+    one that is away; too long, and a read waits for a store that is."""
+
+    drain_s: float = 5.0
+    """Seconds that running calls get to finish after SIGTERM."""
+
+    log_level: str = "info"
+    """Least level that is logged: debug, info, warning or error."""
+
+    def __post_init__(self) -> None:
+        try:
+            check_node_id(self.node_id)
+        except BadInputError as error:
+            raise SettingsError(str(error)) from error
+        for name in ("weight", "store_timeout_s"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise SettingsError(f"{name} is {value}, must be > 0")
+        if not 0 <= self.drain_s < math.inf:
+            raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
+        if not -1 <= self.metrics_port <= 65535:
+            raise SettingsError(f"metrics_port is {self.metrics_port}, must be in -1..65535")
+        if self.log_level not in LOG_LEVELS:
+            raise SettingsError(
+                f"log_level is {self.log_level!r}, must be one of {', '.join(LOG_LEVELS)}"
+            )
