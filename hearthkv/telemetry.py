@@ -87,8 +87,6 @@ def _shown(value: object) -> str:
         return value.name.lower()
     if isinstance(value, bytes):
         return value.hex() or "''"
-    if isinstance(value, enum.Enum):
-        return value.name.lower()
     if dataclasses.is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

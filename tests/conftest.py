@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: real Redis servers."""
+"""What all tests share: real Redis servers, and how long a search for examples may take."""
 
 import shutil
 import tempfile
@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.redis_process import RedisProcess
 
 StartRedis = Callable[..., RedisProcess]
+
+# A deadline an example would be an assertion about the machine, not about the code.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
@@ -27,11 +28,18 @@ def encode_status(code: int, text: str, reason: str) -> bytes:
 
 
 def decode_reason(trailers: Iterable[tuple[str, str | bytes]]) -> str:
-    """Return the reason that a failed call's trailing metadata name; empty if they name none."""
-    for key, value in trailers:
-        if key == DETAILS_TRAILER and isinstance(value, bytes):
-            for packed in Status.FromString(value).details:
-                info = ErrorInfo()
-                if packed.Unpack(info) and info.domain == ERROR_DOMAIN:
-                    return info.reason
+    """
+    Return the reason that a failed call's trailing metadata name.
+
+    Empty if they name none of ours, or can't be parsed: a proxy may write there, too.
+    """
+    try:
+        for key, value in trailers:
+            if key == DETAILS_TRAILER and isinstance(value, bytes):
+                for packed in Status.FromString(value).details:
+                    info = ErrorInfo()
+                    if packed.Unpack(info) and info.domain == ERROR_DOMAIN:
+                        return info.reason
+    except DecodeError:
+        return ""
     return ""

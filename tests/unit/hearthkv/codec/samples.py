@@ -1,0 +1,156 @@
+"""Values of the core types as a correct peer sends them, for round trips through the codec."""
+
+from hypothesis import strategies as st
+
+from hearthkv.core.block_io import (
+    BlockChunk,
+    BlockHeader,
+    DropBlocks,
+    DropNamespace,
+    DropSession,
+    KeysQuery,
+    NamespaceUsage,
+    NodeDescription,
+    Pinned,
+    PinQuery,
+    ReadQuery,
+    WriteStart,
+)
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.namespace import BLOCK_BYTES_MAX, NamespaceSpec
+from hearthkv.core.routing import (
+    BlockEvent,
+    CacheHint,
+    EventBatch,
+    EventsAck,
+    NodeEndpoint,
+    NodeHello,
+    NodeLoad,
+    NodeMatch,
+    NodeState,
+    NodeStatus,
+    PlacementReason,
+    PrefetchOrder,
+    ResyncOrder,
+    Route,
+    RouteQuery,
+    SessionStatus,
+    SnapshotPart,
+    Welcome,
+)
+from hearthkv.core.tier import Tier, TierCounts, TierUsage
+
+UINT32 = st.integers(0, 2**32 - 1)
+UINT64 = st.integers(0, 2**64 - 1)
+SECONDS = st.integers(0, 10**15).map(lambda nanoseconds: nanoseconds / 1e9)
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp", "Zs"]), max_size=8)
+
+NAMESPACE_ID = st.binary(min_size=16, max_size=32)
+SESSION_ID = TEXT.filter(bool)
+NODE_ID = st.from_regex(r"[A-Za-z0-9._-]{1,8}", fullmatch=True)
+TIER = st.sampled_from(Tier)
+CHUNK_DATA = st.binary(max_size=20)
+
+
+@st.composite
+def packed_keys(draw, count_min=0):
+    width, count = draw(st.integers(1, 32)), draw(st.integers(count_min, 4))
+    return PackedKeys(draw(st.binary(min_size=width * count, max_size=width * count)), width)
+
+
+@st.composite
+def block_headers(draw):
+    width = draw(st.integers(1, 32))
+    key = st.binary(min_size=width, max_size=width)
+    return BlockHeader(
+        draw(key),
+        draw(st.just(b"") | key),
+        draw(st.integers(0, BLOCK_BYTES_MAX)),
+        draw(UINT64),
+        draw(st.none() | TIER),
+    )
+
+
+KEYS = packed_keys()
+COUNTS = st.builds(TierCounts, UINT32, UINT32, UINT32)
+USAGE = st.builds(TierUsage, TIER, UINT64, UINT64, UINT64, UINT64, TEXT)
+USAGES = st.lists(USAGE, max_size=3).map(tuple)
+SPEC = st.builds(
+    NamespaceSpec, NAMESPACE_ID, st.integers(1, 65_536), st.integers(1, BLOCK_BYTES_MAX)
+)
+CHUNK = st.builds(BlockChunk, st.none() | block_headers(), CHUNK_DATA)
+
+KEYS_QUERY = st.builds(KeysQuery, NAMESPACE_ID, KEYS)
+READ_QUERY = st.builds(ReadQuery, NAMESPACE_ID, KEYS, UINT32, st.none() | SESSION_ID)
+WRITE_START = st.builds(WriteStart, SPEC, st.none() | SESSION_ID)
+PIN_QUERY = st.builds(PinQuery, NAMESPACE_ID, KEYS, SECONDS.filter(lambda s: 0 < s <= 3600))
+PINNED = st.builds(Pinned, TEXT, UINT32)
+DROP_TARGET = (
+    st.builds(DropBlocks, NAMESPACE_ID, KEYS)
+    | st.builds(DropSession, SESSION_ID)
+    | st.builds(DropNamespace, NAMESPACE_ID)
+)
+DESCRIPTION = st.builds(
+    NodeDescription,
+    node_id=NODE_ID,
+    epoch=UINT64,
+    tiers=USAGES,
+    namespaces=st.lists(st.builds(NamespaceUsage, SPEC, UINT64), max_size=2).map(tuple),
+    pins=UINT32,
+    version=TEXT,
+)
+
+WEIGHT = st.floats(0, exclude_min=True, allow_infinity=False)
+ENDPOINT = st.builds(
+    NodeEndpoint, NODE_ID, TEXT.filter(bool), TEXT, UINT64, WEIGHT, st.sampled_from(NodeState)
+)
+LIVE_ENDPOINT = st.builds(NodeEndpoint, NODE_ID, TEXT.filter(bool), TEXT, UINT64, WEIGHT)
+ROUTE_QUERY = st.builds(
+    RouteQuery,
+    SESSION_ID,
+    NAMESPACE_ID,
+    KEYS,
+    st.sampled_from(CacheHint),
+    UINT64,
+    st.integers(1, 65_536),
+)
+ROUTE = st.builds(Route, ENDPOINT, COUNTS, NODE_ID, st.sampled_from(PlacementReason))
+NODE_MATCH = st.builds(NodeMatch, NODE_ID, COUNTS)
+NODE_STATUS = st.builds(
+    NodeStatus,
+    ENDPOINT,
+    st.builds(NodeLoad, st.just(0), USAGES, UINT32),
+    UINT64,
+    UINT32,
+    SECONDS,
+)
+SESSION_STATUS = st.builds(SessionStatus, SESSION_ID, NODE_ID, UINT64, UINT64, UINT32, SECONDS)
+
+NODE_MESSAGE = (
+    st.builds(NodeHello, LIVE_ENDPOINT, TEXT)
+    | st.builds(
+        SnapshotPart, NAMESPACE_ID, TIER, packed_keys(count_min=1), st.booleans(), st.booleans()
+    )
+    | st.builds(
+        SnapshotPart,
+        st.just(b""),
+        st.none(),
+        st.just(PackedKeys(b"")),
+        st.booleans(),
+        st.booleans(),
+    )
+    | st.builds(
+        EventBatch,
+        UINT64,
+        st.lists(st.builds(BlockEvent, NAMESPACE_ID, KEYS, st.none() | TIER), max_size=3).map(
+            tuple
+        ),
+    )
+    | st.builds(NodeLoad, UINT64, USAGES, UINT32)
+)
+ROUTER_MESSAGE = (
+    st.builds(Welcome, SECONDS.filter(bool))
+    | st.builds(EventsAck, UINT64)
+    | st.builds(ResyncOrder, UINT64, UINT64)
+    | st.builds(PrefetchOrder, NAMESPACE_ID, KEYS)
+)
