@@ -98,9 +98,12 @@ class CacheNode:
         )
 
     async def start(self) -> None:
-        """Find the blocks that the stores hold, then begin the background work."""
+        """Find the blocks that the stores hold."""
         await self._recovery.restore_all()
         self._stores.work.set()
+
+    def work_in_background(self) -> None:
+        """Begin to watch the stores and to move blocks, until `stop`."""
         self._background = [
             self._tasks.create_task(forever)
             for forever in (self._mover.run(), self._watch.run(), self._tick_for_ever())

@@ -103,6 +103,7 @@ async def running(
         cache_node_pb2_grpc.add_CacheNodeServicer_to_server(CacheNodeService(node), server)
         health = add_standard_services(server, SERVICE_NAMES)
         await node.start()
+        node.work_in_background()
         closing.callback(node.stop)
         await server.start()
         closing.push_async_callback(server.stop, settings.drain_s)

@@ -1,0 +1,146 @@
+"""A cache node in the test's own process, over whatever stores, and a prompt to store in it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+from cachenode import events
+from cachenode.block_frame import FRAME_BYTES
+from cachenode.catalog import Catalog
+from cachenode.eviction import policy_named
+from cachenode.node import CacheNode, NodeIdentity
+from cachenode.plans import TierLimits
+from cachenode.store import BlockStore
+from hearthkv.codec.block import chunks_of
+from hearthkv.core.block_io import (
+    BlockChunk,
+    BlockHeader,
+    KeysQuery,
+    ReadEnd,
+    ReadQuery,
+    WriteStart,
+    WriteStatus,
+)
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.checksum import block_checksum
+from hearthkv.core.clock import Clock, ManualClock
+from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.core.session_id import NodeId, SessionId
+from hearthkv.core.tier import Tier, TierUsage
+from hearthkv.metrics import PrometheusMeters
+from hearthkv.telemetry import Telemetry
+
+SPEC = NamespaceSpec(b"n" * 16, 16, 1000)
+STORED_BYTES = SPEC.block_bytes + FRAME_BYTES
+BLOCKS_MAX = 1 << 30
+
+
+def prompt(blocks: int, name: int = 0) -> list[bytes]:
+    """Keys of a prompt; prompts of two names share no block."""
+    return [bytes((name, number // 256, number % 256)) + b"k" * 13 for number in range(blocks)]
+
+
+def payload_of(key: bytes, spec: NamespaceSpec = SPEC) -> bytes:
+    """The bytes that belong to a key, unlike those of any other."""
+    return (key * (spec.block_bytes // len(key) + 1))[: spec.block_bytes]
+
+
+def header_of(key: bytes, parent_key: bytes, spec: NamespaceSpec = SPEC) -> BlockHeader:
+    checksum = block_checksum(spec.namespace_id, key, payload_of(key, spec))
+    return BlockHeader(key, parent_key, spec.block_bytes, checksum)
+
+
+class Rig:
+    """A node, and short words for what tests do with it."""
+
+    def __init__(self, node: CacheNode, meters: PrometheusMeters) -> None:
+        self.node = node
+        self.meters = meters
+
+    async def write(
+        self, keys: Sequence[bytes], *, parent_key: bytes = b"", session: str | None = None
+    ) -> list[WriteStatus]:
+        async def chunks() -> AsyncIterator[BlockChunk]:
+            before = parent_key
+            for key in keys:
+                for chunk in chunks_of(header_of(key, before), payload_of(key)):
+                    yield chunk
+                before = key
+
+        start = WriteStart(SPEC, None if session is None else SessionId(session))
+        return await self.node.write(start, chunks())
+
+    async def write_slowly(self, keys: Sequence[bytes]) -> list[WriteStatus]:
+        """Write one block after the other, with all background work in between."""
+        statuses = []
+        for key, before in zip(keys, [b"", *keys], strict=False):
+            statuses += await self.write([key], parent_key=before)
+            await self.node.settle()
+        return statuses
+
+    async def read(self, keys: Sequence[bytes]) -> tuple[int, ReadEnd]:
+        """How many blocks came, each byte for byte, and why there were no more."""
+        query = ReadQuery(SPEC.namespace_id, PackedKeys.join(keys), 0, None)
+        count = 0
+        async with aclosing(self.node.read(query)) as steps:
+            async for step in steps:
+                if isinstance(step, ReadEnd):
+                    return count, step
+                assert step.header is not None
+                assert step.header.key == keys[count]
+                assert bytes(step.data) == payload_of(keys[count])
+                count += 1
+        raise AssertionError("the read has no end")
+
+    def match(self, keys: Sequence[bytes]) -> int:
+        return self.node.match(KeysQuery(SPEC.namespace_id, PackedKeys.join(keys))).total
+
+    def prefetch(self, keys: Sequence[bytes]) -> int:
+        return self.node.prefetch(KeysQuery(SPEC.namespace_id, PackedKeys.join(keys)))
+
+    def usage(self, tier: Tier) -> TierUsage:
+        return next(usage for usage in self.node.usage() if usage.tier is tier)
+
+    def blocks(self) -> tuple[int, int]:
+        """Blocks in DRAM and on SSD."""
+        return self.usage(Tier.DRAM).blocks, self.usage(Tier.SSD).blocks
+
+
+@asynccontextmanager
+async def open_node(
+    stores: Mapping[Tier, BlockStore],
+    *,
+    dram_blocks: int = BLOCKS_MAX,
+    ssd_blocks: int = BLOCKS_MAX,
+    clock: Clock | None = None,
+    epoch: int = 1,
+    is_parallel_read: bool = True,
+    is_prefetch_on: bool = True,
+) -> AsyncIterator[Rig]:
+    """
+    Run a node until the body ends; then it ends as abruptly as a process that was killed.
+
+    Nothing happens in the background: tests say when (`settle`, `look_at_stores`, `tick`). Its
+    limits are in blocks of SPEC, and its threshold is 0.85.
+    """
+    meters = PrometheusMeters(events.METRICS)
+    catalog = Catalog(
+        dram=TierLimits(dram_blocks * STORED_BYTES, FRAME_BYTES),
+        ssd=TierLimits(ssd_blocks * STORED_BYTES, FRAME_BYTES),
+        offload_threshold=0.85,
+        policy=policy_named("lru_with_media_priority"),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        node = CacheNode(
+            identity=NodeIdentity(node_id=NodeId("node-a"), epoch=epoch, version="0"),
+            catalog=catalog,
+            stores=stores,
+            clock=clock or ManualClock(),
+            telemetry=Telemetry(logging.getLogger("test"), meters),
+            tasks=tasks,
+            is_parallel_read=is_parallel_read,
+            is_prefetch_on=is_prefetch_on,
+        )
+        await node.start()
+        yield Rig(node, meters)
