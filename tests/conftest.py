@@ -13,7 +13,9 @@ from tests.redis_process import RedisProcess
 StartRedis = Callable[..., RedisProcess]
 
 # A deadline an example would be an assertion about the machine, not about the code.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "house", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("house")
 
 

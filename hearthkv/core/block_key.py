@@ -110,8 +110,8 @@ def pack_tokens(tokens: Tokens) -> bytes:
     """
     Return token ids as uint32 little endian.
 
-    A buffer of uint32 costs one copy, 0.3 ns a token; a list of ints about 13 ns a token and a
-    buffer of other integers about 26 ns, because each id is checked.
+    A buffer of uint32 costs one copy, 0.3 ns a token; a list of ints or a buffer of 8-byte
+    integers 13 to 20 ns a token, and of others about 40 ns, because each id is checked.
 
     Raises:
         BadInputError: If an id is not in 0..2**32-1, or a buffer has several dimensions or holds
@@ -121,6 +121,8 @@ def pack_tokens(tokens: Tokens) -> bytes:
     view = _buffer_of(tokens)
     if view is not None and view.itemsize == TOKEN_BYTES and view.format in _UINT32_FORMATS:
         packed = view.tobytes()
+    elif view is not None and view.itemsize == 2 * TOKEN_BYTES and (low := _low_halves(view)):
+        packed = low
     else:
         items: Iterable[int] = tokens if view is None else view  # type: ignore[assignment]
         try:
@@ -144,6 +146,14 @@ def _buffer_of(tokens: object) -> memoryview | None:
             "or other integers of 2 to 8 bytes in native order"
         )
     return view
+
+
+def _low_halves(view: memoryview) -> bytes:
+    """The low halves of 8-byte integers; empty where a high half is not 0."""
+    words = memoryview(view.tobytes()).cast("I")
+    low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
+    is_narrow = not words[high::2].tobytes().strip(b"\0")
+    return words[low::2].tobytes() if is_narrow else b""
 
 
 def _fault_of(items: object) -> str:
