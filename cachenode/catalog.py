@@ -173,7 +173,8 @@ class Catalog:
         """
         Plan a bounded batch of moves to the SSD, and evict where it has no room.
 
-        Empty while both tiers are below their thresholds. The node repeats it until it is.
+        Empty while both tiers are below their thresholds, and while DRAM waits for the SSD to
+        erase. The node repeats it, with the erasures, until neither plans anything.
         """
         return self._tiering.plan_demotions(moves_max)
 

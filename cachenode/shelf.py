@@ -1,7 +1,6 @@
 """The copies in one tier's store, and their bytes to the byte. Pure."""
 
 from collections import deque
-from collections.abc import Iterable
 
 from cachenode.block import BlockRef, Copy, CopyState
 from cachenode.plans import TierLimits
@@ -65,10 +64,6 @@ class Shelf:
     def find(self, ref: BlockRef) -> Copy | None:
         """The copy of this name, if it is counted here."""
         return self._copies.get(ref)
-
-    def copies(self) -> Iterable[Copy]:
-        """All copies that are counted here."""
-        return self._copies.values()
 
     def reserve(self, ref: BlockRef) -> Copy | None:
         """Reserve bytes for a copy; None, and a wish that is remembered, where there is no room."""

@@ -115,7 +115,7 @@ class Tiering:
             return moves, 0
         dropped = self._evict(Tier.DRAM, excess_bytes - moved_bytes)
         if not dropped and not self._ssd.is_usable:
-            # All blocks in DRAM have children on the SSD that nobody can read now.
+            # All blocks in DRAM have children on the SSD, and nothing can follow them there.
             dropped = self._evict(Tier.SSD, excess_bytes)
         return [], dropped
 

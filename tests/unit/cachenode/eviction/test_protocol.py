@@ -1,0 +1,15 @@
+import inspect
+
+import pytest
+
+from cachenode.eviction.protocol import EvictionPolicy
+from cachenode.eviction.registry import POLICIES, policy_named
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_takes_the_calls_of_the_protocol(name: str):
+    policy = policy_named(name)
+    for call in ("added", "touched", "removed", "victims", "entry_count"):
+        asked = inspect.signature(getattr(EvictionPolicy, call)).parameters
+        taken = inspect.signature(getattr(policy, call)).parameters
+        assert list(taken) == list(asked)[1:]

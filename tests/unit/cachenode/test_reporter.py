@@ -1,0 +1,185 @@
+"""Tests of `cachenode.reporter`, against a router that only listens and orders."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from logging.handlers import QueueHandler
+
+import grpc
+import pytest
+from grpc import aio
+
+from cachenode.events import METRICS
+from cachenode.reporter import Reporter
+from hearthkv.codec.membership import decode_node_message, encode_router_message
+from hearthkv.core.block_io import WriteStatus
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.clock import ManualClock
+from hearthkv.core.routing import (
+    EventBatch,
+    NodeEndpoint,
+    NodeHello,
+    NodeLoad,
+    NodeMessage,
+    PrefetchOrder,
+    ResyncOrder,
+    RouterMessage,
+    SnapshotPart,
+    Welcome,
+)
+from hearthkv.core.session_id import NodeId
+from hearthkv.core.tier import Tier
+from hearthkv.metrics import PrometheusMeters
+from hearthkv.telemetry import Telemetry
+from hearthkv.v1 import membership_pb2_grpc
+from tests.memory_store import MemoryStore
+from tests.node_rig import SPEC, Rig, open_node, prompt
+
+ENDPOINT = NodeEndpoint(NodeId("node-a"), "127.0.0.1:1", epoch=9)
+
+
+class ListeningRouter(membership_pb2_grpc.MembershipServicer):
+    """Keeps what it hears; sends what a test puts into `orders`; None ends the stream."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[NodeMessage] = asyncio.Queue()
+        self.orders: asyncio.Queue[RouterMessage | None] = asyncio.Queue()
+
+    async def Join(self, request_iterator, context):  # noqa: N802
+        await context.write(encode_router_message(Welcome(10)))
+        listening = asyncio.create_task(self._listen(request_iterator))
+        try:
+            while (order := await self.orders.get()) is not None:
+                await context.write(encode_router_message(order))
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the router goes")
+        finally:
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    async def _listen(self, requests) -> None:
+        async for request in requests:
+            await self.heard.put(decode_node_message(request))
+
+    async def next(self, kind: type) -> NodeMessage:
+        """The next message of a kind; others are passed over."""
+        while not isinstance(message := await self.heard.get(), kind):
+            pass
+        return message
+
+
+@pytest.fixture
+async def router() -> AsyncIterator[tuple[ListeningRouter, str]]:
+    servicer = ListeningRouter()
+    server = aio.server()
+    membership_pb2_grpc.add_MembershipServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield servicer, f"127.0.0.1:{port}"
+    await server.stop(grace=None)
+
+
+@asynccontextmanager
+async def reporting(
+    address: str, clock: ManualClock | None = None
+) -> AsyncIterator[tuple[Rig, dict[Tier, MemoryStore]]]:
+    stores = {tier: MemoryStore(tier) for tier in (Tier.DRAM, Tier.SSD)}
+    async with open_node(stores) as rig:
+        reporter = Reporter(
+            rig.node,
+            ENDPOINT,
+            address,
+            clock=clock or ManualClock(),
+            jitter=lambda: 0.0,
+            telemetry=Telemetry(logging.getLogger("test"), PrometheusMeters(METRICS)),
+        )
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(reporter.run())
+            yield rig, stores
+            running.cancel()
+
+
+async def test_a_node_introduces_itself_with_all_that_it_holds(router):
+    servicer, address = router
+    async with reporting(address):
+        assert await servicer.heard.get() == NodeHello(ENDPOINT, "0")
+        part = await servicer.heard.get()
+        assert part == SnapshotPart(b"", None, PackedKeys(b""), is_first=True, is_last=True)
+        load = await servicer.heard.get()
+        assert isinstance(load, NodeLoad)
+        assert [usage.tier for usage in load.tiers] == [Tier.DRAM, Tier.SSD]
+
+
+async def test_changes_follow_the_inventory_in_numbered_batches(router):
+    servicer, address = router
+    async with reporting(address) as (rig, _):
+        await servicer.next(SnapshotPart)
+        await rig.write(prompt(3))
+        batch = await servicer.next(EventBatch)
+        assert batch.sequence == 1
+        keys = [key for event in batch.events for key in event.keys]
+        assert keys == prompt(3)
+        assert {event.tier for event in batch.events} == {Tier.DRAM}
+
+
+async def test_a_heartbeat_comes_every_second(router):
+    servicer, address = router
+    clock = ManualClock()
+    async with reporting(address, clock) as (rig, _):
+        assert (await servicer.next(NodeLoad)).sequence == 0
+        await rig.write(prompt(1))
+        await servicer.next(EventBatch)
+        assert servicer.heard.empty()
+        clock.advance(1.0)
+        assert (await servicer.next(NodeLoad)).sequence == 1
+
+
+async def test_a_resync_gives_the_inventory_anew_and_counts_from_one(router):
+    servicer, address = router
+    async with reporting(address) as (rig, _):
+        await servicer.next(SnapshotPart)
+        await rig.write(prompt(2))
+        await servicer.next(EventBatch)
+        await servicer.orders.put(ResyncOrder(2, 5))
+        part = await servicer.next(SnapshotPart)
+        assert (part.namespace_id, part.tier, len(part.keys)) == (SPEC.namespace_id, Tier.DRAM, 2)
+        await rig.write(prompt(1, name=1))
+        assert (await servicer.next(EventBatch)).sequence == 1
+
+
+async def test_a_prefetch_order_is_followed(router):
+    servicer, address = router
+    async with reporting(address) as (rig, stores):
+        stores[Tier.DRAM].break_down()
+        await rig.write(prompt(2))
+        stores[Tier.DRAM].heal()
+        await rig.node.look_at_stores()
+        order = PrefetchOrder(SPEC.namespace_id, PackedKeys.join(prompt(2)))
+        await servicer.next(SnapshotPart)
+        await servicer.orders.put(order)
+        await servicer.orders.put(ResyncOrder(1, 2))
+        await servicer.next(SnapshotPart)  # so the order before it was followed
+        await rig.node.settle()
+        assert rig.blocks() == (2, 0)
+
+
+async def test_a_stream_that_breaks_is_opened_anew(router, caplog):
+    servicer, address = router
+    async with reporting(address):
+        await servicer.next(NodeHello)
+        await servicer.orders.put(None)
+        assert await servicer.next(NodeHello) == NodeHello(ENDPOINT, "0")
+    assert "the router goes" in caplog.text
+
+
+async def test_a_router_that_is_away_is_told_once():
+    told: asyncio.Queue[logging.LogRecord] = asyncio.Queue()
+    listener = QueueHandler(told)
+    logging.getLogger("test").addHandler(listener)
+    try:
+        async with reporting("127.0.0.1:1") as (rig, _):
+            assert "RouterLost" in (await told.get()).getMessage()
+            assert await rig.write(prompt(1)) == [WriteStatus.STORED]
+        assert told.empty()
+    finally:
+        logging.getLogger("test").removeHandler(listener)

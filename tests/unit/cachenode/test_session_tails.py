@@ -1,0 +1,97 @@
+import pytest
+
+from cachenode.block import Block
+from cachenode.session_tails import TAILS_MAX, SessionTails
+from hearthkv.core.session_id import SessionId
+from tests.unit.cachenode.catalog_kit import hold, new_holdings
+
+X, Y, Z = SessionId("x"), SessionId("y"), SessionId("z")
+
+
+@pytest.fixture
+def chain() -> list[Block]:
+    """Three blocks, one after the other."""
+    holdings = new_holdings()
+    return [hold(holdings, 1), hold(holdings, 2, 1), hold(holdings, 3, 2)]
+
+
+@pytest.fixture
+def roots() -> list[Block]:
+    """First blocks of prompts, one more than a session has tails."""
+    holdings = new_holdings()
+    return [hold(holdings, number) for number in range(1, TAILS_MAX + 2)]
+
+
+def test_a_prompt_that_grows_has_one_tail(chain: list[Block]):
+    tails = SessionTails()
+    for block in chain:
+        tails.note(X, block)
+    assert [tails.is_tail(block) for block in chain] == [False, False, True]
+    assert tails.forget(X) == [chain[2]]
+
+
+def test_a_tail_that_is_noted_again_stays_one(chain: list[Block]):
+    tails = SessionTails()
+    tails.note(X, chain[0])
+    tails.note(X, chain[0])
+    assert tails.forget(X) == [chain[0]]
+    assert not tails.is_tail(chain[0])
+
+
+def test_two_sessions_share_a_tail_until_both_are_forgotten(chain: list[Block]):
+    tails = SessionTails()
+    tails.note(X, chain[0])
+    tails.note(Y, chain[0])
+    tails.forget(X)
+    assert tails.is_tail(chain[0])
+    tails.forget(Y)
+    assert not tails.is_tail(chain[0])
+
+
+def test_the_oldest_tail_of_too_many_is_forgotten(roots: list[Block]):
+    tails = SessionTails()
+    for block in roots:
+        tails.note(X, block)
+    assert not tails.is_tail(roots[0])
+    assert tails.forget(X) == roots[1:]
+
+
+def test_the_oldest_session_of_too_many_is_forgotten(roots: list[Block]):
+    tails = SessionTails(sessions_max=2)
+    tails.note(X, roots[0])
+    tails.note(Y, roots[1])
+    tails.note(X, roots[0])
+    tails.note(Z, roots[2])
+    assert tails.forget(Y) == []
+    assert tails.forget(X) == [roots[0]]
+    assert tails.forget(Z) == [roots[2]]
+
+
+def test_an_unknown_session_has_no_tails():
+    assert SessionTails().forget(X) == []
+
+
+def test_the_tail_of_a_block_that_goes_is_what_is_left(chain: list[Block]):
+    tails = SessionTails()
+    tails.note(X, chain[2])
+    tails.note(Y, chain[2])
+    tails.slide(chain[2])
+    assert not tails.is_tail(chain[2])
+    assert tails.forget(X) == [chain[1]]
+    assert tails.forget(Y) == [chain[1]]
+
+
+def test_a_session_whose_last_block_goes_is_forgotten(roots: list[Block]):
+    tails = SessionTails()
+    tails.note(X, roots[0])
+    tails.note(X, roots[1])
+    tails.slide(roots[0])
+    assert tails.is_tail(roots[1])
+    tails.slide(roots[1])
+    assert tails.forget(X) == []
+
+
+def test_a_block_that_is_no_tail_slides_nothing(chain: list[Block]):
+    tails = SessionTails()
+    tails.slide(chain[0])
+    assert not tails.is_tail(chain[0])
