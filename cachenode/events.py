@@ -228,12 +228,11 @@ class RouterJoined:
 
 @dataclass(frozen=True, slots=True)
 class RouterLost:
-    """The stream to a router broke, or could not be opened; it is tried again."""
+    """The stream to a router broke or could not be opened; the node keeps trying."""
 
     LEVEL: ClassVar[int] = logging.WARNING
     router: str
     reason: str
-    retry_s: float
 
     def count(self, meters: Meters) -> None:
         """Move nothing."""

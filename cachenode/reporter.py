@@ -74,14 +74,16 @@ class Reporter:
         self._changes = node.catalog.events.subscribe()
         self._is_resync_due = True
         self._failures = 0
+        self._reason_told = ""  # once, however long a router is away
 
     async def run(self) -> None:
         """Report for ever; a stream that breaks is opened anew, after a pause that grows."""
         while True:
             reason = await self._converse()
-            pause_s = self._pause_s()
-            self._telemetry.emit(RouterLost(self._router, reason, pause_s))
-            await asyncio.sleep(pause_s)
+            if reason != self._reason_told:
+                self._reason_told = reason
+                self._telemetry.emit(RouterLost(self._router, reason))
+            await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
         pause_s = min(RETRY_S_MAX, RETRY_S_MIN * (1 << min(self._failures, 16)))
@@ -154,6 +156,7 @@ class Reporter:
         said = decode_router_message(message)
         if isinstance(said, Welcome):
             self._failures = 0
+            self._reason_told = ""
             self._telemetry.emit(RouterJoined(self._router, said.lease_s))
         elif isinstance(said, ResyncOrder):
             self._is_resync_due = True
