@@ -120,7 +120,7 @@ class NodeWatch:
     def order_prefetch(self, node_id: NodeId, order: PrefetchOrder) -> None:
         """Ask a node to lift the blocks of a turn, unless it has many answers to read."""
         stream_id = self._cluster.membership.stream(node_id)
-        stream = self._streams.get(stream_id) if stream_id is not None else None
+        stream = None if stream_id is None else self._streams[stream_id]
         is_sent = (
             stream is not None
             and stream.waiting_answers < PREFETCHES_WAITING_MAX
@@ -168,13 +168,12 @@ class NodeWatch:
     def _follow(self, outcome: Outcome) -> None:
         """Perform what an outcome asks for."""
         for stream_id, answer in outcome.answers:
-            stream = self._streams.get(stream_id)
-            if stream is not None and not stream.offer(answer):
+            stream = self._streams[stream_id]
+            if not stream.is_closed and not stream.offer(answer):
                 self._telemetry.emit(events.StreamOverflowed(stream.waiting_answers))
                 stream.close()
         for stream_id in outcome.closed:
-            if stream_id in self._streams:
-                self._streams[stream_id].close()
+            self._streams[stream_id].close()
         reports = [report for change in outcome.changes if (report := _report_of(change))]
         for report in reports:
             self._telemetry.emit(report)

@@ -1,0 +1,350 @@
+"""router/service.py: the calls, over a channel."""
+
+import grpc
+import pytest
+from grpc import aio
+
+from hearthkv.codec.status import decode_reason
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.errors import BadInputError, HearthKVError, LimitError, NoNodeError
+from hearthkv.core.routing import (
+    BlockEvent,
+    EventBatch,
+    EventsAck,
+    NodeLoad,
+    PrefetchOrder,
+    ResyncOrder,
+    SnapshotPart,
+)
+from hearthkv.core.tier import Tier, TierUsage
+from hearthkv.v1 import block_pb2, router_pb2
+from router.service import STATUS_OF
+from tests.unit.router.served import NS, Served, serving
+
+KEYS = PackedKeys(b"".join(index.to_bytes(16) for index in range(100)))
+REUSE = router_pb2.CACHE_HINT_REUSE
+
+
+def turn(session_id: str = "s", **changed: object) -> router_pb2.RouteRequest:
+    fields: dict[str, object] = {
+        "session_id": session_id,
+        "namespace_id": NS,
+        "keys": block_pb2.PackedKeys(keys=KEYS.packed, key_width=16),
+        "cache_hint": REUSE,
+        "prompt_tokens": 1600,
+        "block_size": 16,
+    }
+    return router_pb2.RouteRequest(**(fields | changed))
+
+
+def tiers(counts) -> dict[int, int]:
+    return {count.tier: count.blocks for count in counts}
+
+
+async def settled(node) -> None:
+    """Wait until the router has taken in all that a node said: it acknowledges in order."""
+    await node.say(EventBatch(1))
+    assert await node.hear() == EventsAck(1)
+
+
+async def joined(served: Served, node_id: str = "a", *held):
+    """A node that joined and whose inventory the router knows."""
+    node = served.node(node_id)
+    await node.join(*held)
+    await settled(node)
+    return node
+
+
+def test_every_error_that_a_call_can_raise_has_a_status():
+    raised = {BadInputError, LimitError, NoNodeError}
+    assert set(STATUS_OF) == raised
+    assert all(issubclass(error, HearthKVError) for error in STATUS_OF)
+
+
+async def test_a_turn_is_routed_to_its_longest_prefix_with_tiers_and_reason():
+    async with serving() as served:
+        await joined(served, "a", (Tier.DRAM, KEYS.slice(0, 60)))
+        await joined(served, "b", (Tier.DRAM, KEYS.slice(0, 70)), (Tier.SSD, KEYS.slice(70, 90)))
+        response = await served.stub.Route(turn())
+        assert response.node.node_id == "b"
+        assert response.node.address == "b:7500"
+        assert response.node.engine_url == "http://b:8000"
+        assert response.matched_blocks == 90
+        assert tiers(response.matched_by_tier) == {block_pb2.TIER_DRAM: 70, block_pb2.TIER_SSD: 20}
+        assert response.reason == router_pb2.PLACEMENT_REASON_PREFIX
+        assert response.home_node_id in {"a", "b"}
+
+
+async def test_a_turn_with_blocks_on_ssd_has_them_lifted():
+    async with serving() as served:
+        node = await joined(served, "a", (Tier.SSD, KEYS.slice(0, 60)))
+        await served.stub.Route(turn())
+        assert await node.hear() == PrefetchOrder(NS, KEYS.slice(0, 60))
+
+
+async def test_without_a_node_a_turn_is_unavailable():
+    async with serving() as served:
+        with pytest.raises(aio.AioRpcError) as caught:
+            await served.stub.Route(turn())
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert decode_reason(caught.value.trailing_metadata()) == "NO_NODE"
+
+
+@pytest.mark.parametrize(
+    ("changed", "text", "reason"),
+    [
+        (
+            {"keys": block_pb2.PackedKeys(keys=b"k" * 16, key_width=0)},
+            "key_width is 0, must be in 1..32",
+            "BAD_KEYS",
+        ),
+        (
+            {"keys": block_pb2.PackedKeys(keys=b"k" * 33, key_width=33)},
+            "key_width is 33, must be in 1..32",
+            "BAD_KEYS",
+        ),
+        (
+            {"keys": block_pb2.PackedKeys(keys=b"k" * 17, key_width=16)},
+            "keys are 17 bytes, must be a multiple of key_width 16",
+            "BAD_KEYS",
+        ),
+        ({"session_id": ""}, "session_id is 0 bytes, must be 1 to 256", "BAD_SESSION_ID"),
+        ({"session_id": "é" * 129}, "session_id is 258 bytes, must be 1 to 256", "BAD_SESSION_ID"),
+        (
+            {"session_id": "a\nb"},
+            "session_id has the control character U+000A at 1, must have none",
+            "BAD_SESSION_ID",
+        ),
+        (
+            {"namespace_id": b"short"},
+            "namespace_id is 5 bytes, must be 16 to 32",
+            "BAD_NAMESPACE",
+        ),
+        ({"block_size": 0}, "block_size is 0, must be in 1..65536", "BAD_REQUEST"),
+        (
+            {"cache_hint": 9},
+            "cache_hint is 9, must be one of NONE, REUSE, BYPASS",
+            "BAD_REQUEST",
+        ),
+    ],
+)
+async def test_a_bad_turn_is_answered_with_the_figures_and_a_stable_reason(changed, text, reason):
+    async with serving() as served:
+        await joined(served)
+        with pytest.raises(aio.AioRpcError) as caught:
+            await served.stub.Route(turn(**changed))
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.details() == text
+        assert decode_reason(caught.value.trailing_metadata()) == reason
+        assert served.router.meters.value("router_refusals_total", reason=reason) == 1
+
+
+async def test_an_unknown_namespace_is_a_miss():
+    async with serving() as served:
+        await joined(served, "a", (Tier.DRAM, KEYS))
+        response = await served.stub.Route(turn(namespace_id=b"x" * 16))
+        assert response.matched_blocks == 0
+
+
+async def test_lookup_says_who_holds_how_much_and_changes_nothing():
+    async with serving() as served:
+        await joined(served, "a", (Tier.SSD, KEYS.slice(0, 10)))
+        await joined(served, "b", (Tier.DRAM, KEYS.slice(0, 20)))
+        await joined(served, "c")
+        keys = block_pb2.PackedKeys(keys=KEYS.packed, key_width=16)
+        response = await served.stub.Lookup(router_pb2.LookupRequest(namespace_id=NS, keys=keys))
+        assert [(match.node_id, match.matched_blocks) for match in response.matches] == [
+            ("b", 20),
+            ("a", 10),
+        ]
+        sessions = await served.stub.ListSessions(router_pb2.ListSessionsRequest())
+        assert sessions.sessions_total == 0
+
+
+@pytest.mark.parametrize("call", ["Lookup", "EndSession", "ListSessions"])
+async def test_the_other_calls_refuse_bad_input_too(call: str):
+    requests = {
+        "Lookup": router_pb2.LookupRequest(namespace_id=b"x"),
+        "EndSession": router_pb2.EndSessionRequest(session_id=""),
+        "ListSessions": router_pb2.ListSessionsRequest(limit=1001),
+    }
+    async with serving() as served:
+        with pytest.raises(aio.AioRpcError) as caught:
+            await getattr(served.stub, call)(requests[call])
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_an_ended_session_is_forgotten_and_its_namesakes_are_not():
+    async with serving() as served:
+        await joined(served)
+        await served.stub.Route(turn("session-1"))
+        served.clock.advance(2.0)
+        await served.stub.Route(turn("session-12"))
+        served.clock.advance(3.0)
+        ended = await served.stub.EndSession(router_pb2.EndSessionRequest(session_id="session-1"))
+        assert ended.node_id == "a"
+        again = await served.stub.EndSession(router_pb2.EndSessionRequest(session_id="session-1"))
+        assert again.node_id == ""
+        response = await served.stub.ListSessions(router_pb2.ListSessionsRequest())
+        (session,) = response.sessions
+        assert (session.session_id, session.node_id, session.turns) == ("session-12", "a", 1)
+        assert session.idle.ToSeconds() == 3
+        assert response.sessions_total == 1
+
+
+async def test_nodes_are_listed_with_their_load():
+    async with serving() as served:
+        node = await joined(served, "a", (Tier.DRAM, KEYS))
+        usage = TierUsage(Tier.DRAM, 10, 5, 100, 2, "Redis is away")
+        await node.say(NodeLoad(sequence=1, tiers=(usage,), calls_in_flight=4))
+        await node.say(EventBatch(2))
+        assert await node.hear() == EventsAck(2)
+        served.clock.advance(2.5)
+        (status,) = (await served.stub.ListNodes(router_pb2.ListNodesRequest())).nodes
+        assert (status.endpoint.node_id, status.endpoint.state) == ("a", 1)
+        assert (status.indexed_blocks, status.sessions, status.calls_in_flight) == (100, 0, 4)
+        assert (status.tiers[0].used_bytes, status.tiers[0].trouble) == (10, "Redis is away")
+        assert status.silence.ToMilliseconds() == 2500
+
+
+async def test_a_gap_heals_by_a_resync():
+    async with serving() as served:
+        node = await joined(served, "a", (Tier.DRAM, KEYS))
+        lost = BlockEvent(NS, KEYS.slice(50, 100), None)
+        await node.say(EventBatch(3, (lost,)))  # 2 never came
+        assert await node.hear() == ResyncOrder(2, 3)
+        await node.report((Tier.DRAM, KEYS.slice(0, 40)))
+        await settled(node)
+        assert (await served.stub.Route(turn())).matched_blocks == 40
+        assert served.router.meters.value("router_resyncs_total") == 1
+
+
+async def test_a_broken_stream_makes_the_node_suspect_and_turns_go_elsewhere():
+    async with serving() as served:
+        await joined(served, "a")
+        broken = await joined(served, "b", (Tier.DRAM, KEYS))
+        assert (await served.stub.Route(turn())).node.node_id == "b"
+        broken.call.cancel()
+        await served.nodes_become({"a": 1, "b": 2})
+        response = await served.stub.Route(turn())
+        assert response.node.node_id == "a"
+        assert response.reason == router_pb2.PLACEMENT_REASON_FAILOVER
+        back = await joined(served, "b", (Tier.DRAM, KEYS))
+        await served.nodes_become({"a": 1, "b": 1})
+        assert not back.call.done()
+        assert (await served.stub.Route(turn())).node.node_id == "b"
+
+
+async def test_a_node_whose_lease_is_over_is_forgotten_and_its_stream_ends():
+    async with serving(lease_s=10.0) as served:
+        silent = await joined(served, "a", (Tier.DRAM, KEYS))
+        alive = await joined(served, "b")
+        served.clock.advance(9.0)
+        await alive.say(EventBatch(2))
+        assert await alive.hear() == EventsAck(2)
+        served.clock.advance(2.0)
+        served.router.watch.sweep()
+        await served.nodes_become({"b": 1})
+        assert await silent.call.read() is aio.EOF
+        assert (await served.stub.Route(turn())).matched_blocks == 0
+
+
+@pytest.mark.parametrize("epoch", [1, 2], ids=["same-start", "restarted"])
+async def test_a_newer_stream_of_a_node_replaces_the_older_at_once(epoch: int):
+    async with serving() as served:
+        old = await joined(served, "a", (Tier.DRAM, KEYS))
+        new = served.node("a", epoch)
+        await new.join((Tier.DRAM, KEYS.slice(0, 60)))
+        await settled(new)
+        assert await old.call.read() is aio.EOF
+        assert await old.call.code() is grpc.StatusCode.OK
+        response = await served.stub.Route(turn())
+        assert (response.node.epoch, response.matched_blocks) == (epoch, 60)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (SnapshotPart(b"", None, PackedKeys(b""), True, True), "first message is SnapshotPart"),
+        (EventBatch(1), "first message is EventBatch"),
+    ],
+    ids=["snapshot", "events"],
+)
+async def test_a_node_that_does_not_introduce_itself_is_refused(message, text):
+    async with serving() as served:
+        node = served.node()
+        await node.say(message)
+        with pytest.raises(aio.AioRpcError) as caught:
+            await node.call.read()
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert text in str(caught.value.details())
+
+
+async def test_a_node_that_sends_nonsense_turns_suspect_and_harms_no_other():
+    async with serving() as served:
+        await joined(served, "a", (Tier.DRAM, KEYS))
+        liar = await joined(served, "b")
+        await liar.say(EventBatch(2, (BlockEvent(b"bad", KEYS, Tier.DRAM),)))
+        with pytest.raises(aio.AioRpcError) as caught:
+            await liar.call.read()
+        assert caught.value.details() == "namespace_id is 3 bytes, must be 16 to 32"
+        assert decode_reason(caught.value.trailing_metadata()) == "BAD_NAMESPACE"
+        await served.nodes_become({"a": 1, "b": 2})
+        assert (await served.stub.Route(turn())).matched_blocks == 100
+
+
+async def test_one_node_too_many_is_refused():
+    async with serving(nodes_max=1) as served:
+        await joined(served, "a")
+        node = served.node("b")
+        await node.say(node.hello)
+        with pytest.raises(aio.AioRpcError) as caught:
+            await node.call.read()
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert decode_reason(caught.value.trailing_metadata()) == "LIMIT"
+
+
+async def test_the_list_of_nodes_is_streamed_at_once_and_after_every_change():
+    async with serving() as served:
+        watching = served.stub.WatchNodes(router_pb2.WatchNodesRequest())
+        first = await watching.read()
+        assert list(first.nodes) == []
+        await joined(served, "a")
+        second = await watching.read()
+        assert [node.node_id for node in second.nodes] == ["a"]
+        assert second.version > first.version
+
+
+async def test_the_metrics_of_a_scripted_workload_are_exact():
+    async with serving(metrics_port=0) as served:
+        await joined(served, "a", (Tier.DRAM, KEYS.slice(0, 60)))
+        await joined(served, "b", (Tier.DRAM, KEYS.slice(0, 70)), (Tier.SSD, KEYS.slice(70, 90)))
+        for request in (
+            turn("one"),  # b by prefix: 70 dram, 20 ssd
+            turn("one"),  # b by session
+            turn("two", namespace_id=b"x" * 16),  # home, no match
+            turn("one", cache_hint=router_pb2.CACHE_HINT_BYPASS),  # b by session, no match
+        ):
+            await served.stub.Route(request)
+        metrics = await served.metrics()
+        expected = {
+            'router_placements_total{reason="prefix"}': 1,
+            'router_placements_total{reason="session"}': 2,
+            'router_placements_total{reason="home"}': 1,
+            "router_prompt_tokens_total": 4 * 1600,
+            'router_matched_tokens_total{tier="hbm"}': 0,
+            'router_matched_tokens_total{tier="dram"}': 2 * 70 * 16,
+            'router_matched_tokens_total{tier="ssd"}': 2 * 20 * 16,
+            'router_cache_hit_ratio{tier="total"}': 0.45,
+            'router_cache_hit_ratio{tier="hbm"}': 0,
+            'router_cache_hit_ratio{tier="dram"}': 0.35,
+            'router_cache_hit_ratio{tier="ssd"}': 0.1,
+            'router_nodes{state="live"}': 2,
+            'router_nodes{state="suspect"}': 0,
+            "router_index_keys": 150,
+            "router_sessions": 2,
+            "router_resyncs_total": 0,
+            'router_prefetches_total{outcome="sent"}': 2,
+        }
+        assert {name: metrics[name] for name in expected} == expected
+        assert 'router_placements_total{reason="failover"}' not in metrics
