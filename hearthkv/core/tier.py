@@ -26,6 +26,9 @@ class TierCounts:
         """Blocks in all tiers."""
         return self.hbm + self.dram + self.ssd
 
+    def __add__(self, other: "TierCounts") -> "TierCounts":
+        return TierCounts(self.hbm + other.hbm, self.dram + other.dram, self.ssd + other.ssd)
+
     def of(self, tier: Tier) -> int:
         """Blocks in one tier."""
         return {Tier.HBM: self.hbm, Tier.DRAM: self.dram, Tier.SSD: self.ssd}[tier]

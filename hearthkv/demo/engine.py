@@ -6,9 +6,9 @@ the prefix from the cache node, compute what is left, and save the new blocks af
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,7 +69,9 @@ class Engine:
     """
     Runs one request at a time; the others wait, up to `requests_max` of them in all.
 
-    Decoding is greedy, so the same prompt has the same answer with and without the cache.
+    Decoding is greedy, so the same prompt has the same answer with and without the cache. What
+    the cache may change are the last bits of logits behind an answer's own tokens: their KV
+    comes from `Decoder.step` where it is cached and from `Decoder.forward` where it is not.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Engine:
         self._requests = 0
         self._running = asyncio.Lock()
         self._hit_ratio = HitRatio()
+        self._show_hit_ratio()
 
     async def generate(
         self,
@@ -118,21 +121,29 @@ class Engine:
                 f"{self._requests} requests run or wait, at most {self._requests_max} may"
             )
         self._requests += 1
-        outcome, count = "cancelled", 0
+        outcome, count = "", 0
         arrived_s = self._clock.now()
         try:
             async with self._running:
                 steps = self._run(prompt, session_id, hint, tokens_max, arrived_s)
-                async with aclosing(steps):
+                async with contextlib.aclosing(steps):
                     async for step in steps:
                         if isinstance(step, Finished):
                             outcome = step.finish_reason
                         else:
                             count += 1
                         yield step
+        except (asyncio.CancelledError, GeneratorExit):
+            outcome = outcome or "cancelled"
+            raise
         finally:
             self._requests -= 1
-            self._telemetry.emit(RequestEnded(outcome, count))
+            self._telemetry.emit(RequestEnded(outcome or "failed", count))
+
+    async def close(self) -> None:
+        """Wait for the request that runs. Whoever asked for it has cancelled it before."""
+        async with self._running:
+            return
 
     async def _run(
         self,
@@ -168,7 +179,7 @@ class Engine:
         finally:
             stop.set()
             # What was computed is worth keeping, even where nobody waits for the answer.
-            self._source.keep(prefix, [*prompt, *answer][: cache.length], cache)
+            await self._source.keep(prefix, [*prompt, *answer][: cache.length], cache)
 
     async def _prefill(self, rest: Sequence[int], cache: KVCache, stop: threading.Event) -> int:
         """Append the rest of the prompt to the cache and return the most likely next token."""
@@ -187,9 +198,7 @@ class Engine:
         self, session_id: SessionId, prompt_tokens: int, prefix: CachedPrefix, timings: Timings
     ) -> None:
         self._hit_ratio.add(prompt_tokens, prefix.tokens)
-        ratios = self._hit_ratio.by_tier()
-        for tier, ratio in ratios.items():
-            self._telemetry.meters.set("engine_cache_hit_ratio", ratio, tier=tier)
+        total_ratio = self._show_hit_ratio()
         self._telemetry.emit(
             TurnServed(
                 session=session_id,
@@ -199,10 +208,17 @@ class Engine:
                 cached_ssd=prefix.tokens.ssd,
                 ttft_s=timings.ttft_s,
                 cache_hit_ratio=prefix.tokens.total / prompt_tokens,
-                total_cache_hit_ratio=ratios["total"],
+                total_cache_hit_ratio=total_ratio,
                 miss=prefix.miss,
             )
         )
+
+    def _show_hit_ratio(self) -> float:
+        """Set the gauges, and return the ratio in total."""
+        ratios = self._hit_ratio.by_tier()
+        for tier, ratio in ratios.items():
+            self._telemetry.meters.set("engine_cache_hit_ratio", ratio, tier=tier)
+        return ratios["total"]
 
 
 async def _in_thread(run: Callable[[], int], stop: threading.Event) -> int:
@@ -211,7 +227,10 @@ async def _in_thread(run: Callable[[], int], stop: threading.Event) -> int:
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        # The thread still writes to the cache: it must be done before anyone reads it.
         stop.set()
-        await asyncio.wait([work])
+        # The thread still writes to the cache: it must be done before anyone reads it,
+        # however often the caller is cancelled meanwhile.
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
         raise

@@ -45,11 +45,7 @@ class HitRatio:
     def add(self, prompt_tokens: int, cached: TierCounts) -> None:
         """Count one request; `cached` is in tokens."""
         self.prompt_tokens += prompt_tokens
-        self.cached = TierCounts(
-            self.cached.hbm + cached.hbm,
-            self.cached.dram + cached.dram,
-            self.cached.ssd + cached.ssd,
-        )
+        self.cached += cached
 
     def by_tier(self) -> dict[str, float]:
         """Return the ratio in total and by tier; all 0 before the first request."""
@@ -77,7 +73,7 @@ class TurnServed:
     """Of all requests since the start."""
 
     miss: str
-    """Why no more was cached; empty where all was."""
+    """Why the node brought no more; empty where it brought all that it held."""
 
     def count(self, meters: Meters) -> None:
         """Move the metrics that stand for this event."""

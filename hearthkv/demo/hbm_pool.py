@@ -20,13 +20,14 @@ class HbmPool:
     Above `offload_threshold` of the limit the coldest blocks leave. A prefix is touched from
     its tail to its head, so a head is always warmer than its tail and tails leave first (I2).
 
-    Invariant: `used_bytes == len(pool) * block_bytes <= limit_bytes`.
+    Invariant: `used_bytes == len(pool) * block_bytes <= limit_bytes * offload_threshold`.
     """
 
     def __init__(self, limit_bytes: int, block_bytes: int, offload_threshold: float) -> None:
         self.block_bytes = block_bytes
         self.limit_bytes = limit_bytes
-        self._blocks_kept = int(limit_bytes * offload_threshold) // block_bytes
+        self.blocks_max = int(limit_bytes * offload_threshold) // block_bytes
+        """How many blocks stay when a prompt was kept."""
         self._payloads: OrderedDict[bytes, memoryview] = OrderedDict()
 
     def __len__(self) -> int:
@@ -65,12 +66,12 @@ class HbmPool:
                 raise LayoutMismatchError(
                     f"payload is {payload.nbytes} bytes, must be {self.block_bytes}"
                 )
-        fitting = list(zip(keys, payloads, strict=True))[: self._blocks_kept]
+        fitting = list(zip(keys, payloads, strict=True))[: self.blocks_max]
         for key, payload in reversed(fitting):
             self._payloads[key] = payload
             self._payloads.move_to_end(key)
         left = 0
-        while len(self._payloads) > self._blocks_kept:
+        while len(self._payloads) > self.blocks_max:
             self._payloads.popitem(last=False)
             left += 1
         return left

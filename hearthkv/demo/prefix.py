@@ -1,26 +1,31 @@
 """Where a prompt's prefix comes from and where it goes: the engine's pool, then the cache node."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hearthkv.client.deadline import Deadline
 from hearthkv.client.kv import HearthKV
-from hearthkv.client.outcome import MissReason
+from hearthkv.client.outcome import Loaded, MissReason
 from hearthkv.client.turn import Turn
+from hearthkv.core.block_key import KeyChain
 from hearthkv.core.clock import Clock
 from hearthkv.core.namespace import ModelNamespace
 from hearthkv.core.routing import CacheHint
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import TierCounts
-from hearthkv.demo.engine_events import BlocksSaved
 from hearthkv.demo.hbm_pool import HbmPool
 from hearthkv.demo.kv_cache import KVCache
+from hearthkv.demo.turn_saves import BATCH_BYTES, TurnSaves
 from hearthkv.telemetry import Telemetry
 
-SAVE_WAIT_S = 1.0
-"""How long a turn waits for the save of its session's last turn: it wants those very blocks."""
+LOAD_S = 30.0
+"""Seconds that loading from the node may take in all; what is missing then is computed."""
+
+_GONE = frozenset({MissReason.NOT_HELD, MissReason.LOST, MissReason.CORRUPT})
+"""What says that a node does not hold a block, though it said so before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +35,41 @@ class CachedPrefix:
     turn: Turn | None
     """None where the cache was left alone."""
 
-    blocks: int
-    """Leading blocks that were laid into the KV cache."""
-
     tokens: TierCounts
-    """Prompt tokens of those blocks, by the tier that they came from."""
+    """Prompt tokens that were laid into the KV cache, by the tier that they came from."""
 
     prompt_tokens: int
     """Length of the prompt that was asked for."""
+
+    node_blocks: int
+    """Leading blocks that the node holds, as far as the turn has learned."""
 
     match_s: float
     """Seconds spent on finding out, before anything was read."""
 
     miss: str
-    """Why no more was found, as the client names it; empty where all was."""
+    """Why the node brought no more, as the client names it; empty where it brought all that it
+    held, or had nothing to bring."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Brought:
+    """What the node brought, in blocks, and how many it holds in all."""
+
+    by_tier: TierCounts
+    node_blocks: int
+    miss: MissReason | None
 
 
 class PrefixSource:
     """
-    Finds prefixes for one engine, and keeps what it computes.
+    Finds prefixes for one engine, and keeps what it computes. Serves one turn at a time.
 
     Args:
         kv: The client; None for an engine without a cache.
         node_address: The cache node beside the engine; None to let the router choose.
+        batch_bytes: Bytes that are read, or handed over to be saved, at once. While one batch
+            is laid into the KV cache the next one is read.
     """
 
     def __init__(
@@ -64,6 +81,7 @@ class PrefixSource:
         pool: HbmPool,
         clock: Clock,
         telemetry: Telemetry,
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
         self._kv = kv
         self._node_address = node_address
@@ -72,7 +90,8 @@ class PrefixSource:
         self._pool = pool
         self._clock = clock
         self._telemetry = telemetry
-        self._saves: dict[SessionId, asyncio.Task[None]] = {}
+        self._batch_bytes = batch_bytes
+        self._saves = TurnSaves(clock, telemetry, batch_bytes=batch_bytes)
 
     async def load(
         self, session_id: SessionId, prompt: Sequence[int], hint: CacheHint, cache: KVCache
@@ -83,31 +102,30 @@ class PrefixSource:
         At least one token is left to compute: the answer starts from its logits.
         """
         if self._kv is None:
-            return CachedPrefix(None, 0, TierCounts(), len(prompt), 0.0, "")
+            return CachedPrefix(None, TierCounts(), len(prompt), 0, 0.0, "")
         started_s = self._clock.now()
         if hint is not CacheHint.BYPASS:
-            await self._last_save(session_id)
+            await self._settle(session_id, prompt)
         turn = await self._kv.begin_turn(
             session_id, self._namespace, prompt, cache_hint=hint, node=self._node_address
         )
-        matched_s = self._clock.now() - started_s
+        match_s = self._clock.now() - started_s
         if hint is CacheHint.BYPASS:
             miss = _miss_name(turn.miss_reason)
-            return CachedPrefix(None, 0, TierCounts(), len(prompt), matched_s, miss)
-        usable_blocks = (len(prompt) - 1) // self._block_size
+            return CachedPrefix(None, TierCounts(), len(prompt), 0, match_s, miss)
+        usable_blocks = self._usable_blocks(prompt)
         held = self._pool.prefix(turn.keys.slice(0, usable_blocks))
-        for index, payload in enumerate(held):
-            cache.import_block(index, self._block_size, payload)
-        loaded, miss = await self._load_rest(turn, len(held), usable_blocks, cache)
+        await asyncio.to_thread(_lay, cache, self._block_size, 0, held)
+        brought = await self._load_rest(turn, len(held), usable_blocks, cache)
         tokens = TierCounts(
-            (len(held) + loaded.hbm) * self._block_size,
-            loaded.dram * self._block_size,
-            loaded.ssd * self._block_size,
+            (len(held) + brought.by_tier.hbm) * self._block_size,
+            brought.by_tier.dram * self._block_size,
+            brought.by_tier.ssd * self._block_size,
         )
-        blocks = len(held) + loaded.total
-        return CachedPrefix(turn, blocks, tokens, len(prompt), matched_s, miss)
+        miss = _miss_name(brought.miss)
+        return CachedPrefix(turn, tokens, len(prompt), brought.node_blocks, match_s, miss)
 
-    def keep(self, prefix: CachedPrefix, tokens: Sequence[int], cache: KVCache) -> None:
+    async def keep(self, prefix: CachedPrefix, tokens: Sequence[int], cache: KVCache) -> None:
         """
         Keep what a turn computed: in the pool at once, on the cache node in the background.
 
@@ -121,57 +139,95 @@ class PrefixSource:
             return
         turn.extend(tokens[prefix.prompt_tokens :])
         blocks = len(tokens) // self._block_size
-        payloads = [cache.export_block(index, self._block_size) for index in range(blocks)]
-        self._pool.keep(list(turn.keys.slice(0, blocks)), payloads)
+        keys = list(turn.keys.slice(0, blocks))
+        payloads = self._pool.prefix(keys)
+        held, pooled = len(payloads), min(blocks, self._pool.blocks_max)
+        unsaved = range(min(prefix.node_blocks, blocks), blocks)
+        # Copies are made only of what the pool or the node lacks, and not on the event loop.
+        lacking = [index for index in range(held, blocks) if index < pooled or index in unsaved]
+        exported = await asyncio.to_thread(_export, cache, self._block_size, lacking)
+        by_index = dict(enumerate(payloads)) | exported
+        self._pool.keep(keys[:pooled], [by_index[index] for index in range(pooled)])
         self._telemetry.meters.set("engine_hbm_used_bytes", self._pool.used_bytes)
-        turn.save(prefix.blocks, payloads[prefix.blocks :])
-        task = asyncio.get_running_loop().create_task(
-            self._finish(turn, blocks - prefix.blocks), name=f"save of {turn.session_id}"
-        )
-        self._saves[turn.session_id] = task
-        task.add_done_callback(lambda done: self._forget_save(turn.session_id, done))
+        self._saves.begin(turn, unsaved.start, [by_index[index] for index in unsaved])
 
     async def close(self) -> None:
-        """Wait for the saves that are under way."""
-        if self._saves:
-            await asyncio.wait(self._saves.values())
+        """Wait for the saves that are under way; those that take too long are given up."""
+        await self._saves.close()
+
+    def _usable_blocks(self, prompt: Sequence[int]) -> int:
+        """Full blocks that leave one token to compute."""
+        return (len(prompt) - 1) // self._block_size
+
+    async def _settle(self, session_id: SessionId, prompt: Sequence[int]) -> None:
+        """Wait for the session's last save, unless the pool has all the blocks anyway."""
+        if not self._saves.is_saving(session_id):
+            return
+        chain = KeyChain(self._namespace.spec.namespace_id, self._block_size)
+        keys = chain.keys_of(prompt).slice(0, self._usable_blocks(prompt))
+        if len(self._pool.prefix(keys)) < len(keys):
+            await self._saves.wait_for(session_id)
 
     async def _load_rest(
         self, turn: Turn, first_block: int, usable_blocks: int, cache: KVCache
-    ) -> tuple[TierCounts, str]:
+    ) -> _Brought:
         """Read the blocks that the pool lacks and the node says to hold."""
-        wanted = min(turn.matched.total, usable_blocks) - first_block
-        if wanted <= 0:
-            is_all = first_block == usable_blocks
-            return TierCounts(), "" if is_all else _miss_name(turn.miss_reason)
-        block_bytes = self._namespace.block_bytes
-        buffer = np.empty(wanted * block_bytes, np.uint8).data
-        loaded = await turn.load_into(buffer, first_block, blocks=wanted)
-        for index in range(loaded.blocks):
-            payload = buffer[index * block_bytes : (index + 1) * block_bytes]
-            cache.import_block(first_block + index, self._block_size, payload)
-        return loaded.by_tier, _miss_name(loaded.miss)
+        node_blocks = turn.matched.total
+        end = min(node_blocks, usable_blocks)
+        if first_block >= end:
+            miss = None if first_block == usable_blocks else turn.miss_reason
+            return _Brought(TierCounts(), node_blocks, miss)
+        loaded, miss = await self._load_batches(turn, first_block, end, cache)
+        if miss in _GONE:
+            node_blocks = first_block + loaded.total
+        return _Brought(loaded, node_blocks, miss)
 
-    async def _last_save(self, session_id: SessionId) -> None:
-        task = self._saves.get(session_id)
-        if task is not None:
-            await asyncio.wait([task], timeout=SAVE_WAIT_S)
-
-    async def _finish(self, turn: Turn, offered_blocks: int) -> None:
-        started_s = self._clock.now()
-        finished = await turn.finish()
-        self._telemetry.emit(
-            BlocksSaved(
-                session=turn.session_id,
-                saved=finished.saved_blocks,
-                offered=offered_blocks,
-                seconds=self._clock.now() - started_s,
+    async def _load_batches(
+        self, turn: Turn, first_block: int, end: int, cache: KVCache
+    ) -> tuple[TierCounts, MissReason | None]:
+        """Read blocks batch by batch up to `end` or the first miss, into two buffers in turns."""
+        batch_blocks = min(max(1, self._batch_bytes // turn.block_bytes), end - first_block)
+        spare, busy = (np.empty(batch_blocks * turn.block_bytes, np.uint8).data for _ in range(2))
+        deadline = Deadline.after(self._clock.now(), LOAD_S)
+        by_tier, at = TierCounts(), first_block
+        miss: MissReason | None = None
+        laying: asyncio.Future[None] | None = None
+        while at < end and miss is None:
+            blocks = min(batch_blocks, end - at)
+            loaded = await self._load_batch(turn, spare, at, blocks, deadline)
+            if laying is not None:
+                await laying
+            payloads = _blocks_of(spare, loaded.blocks, turn)
+            laying = asyncio.get_running_loop().run_in_executor(
+                None, _lay, cache, self._block_size, at, payloads
             )
-        )
+            by_tier, at, miss = by_tier + loaded.by_tier, at + loaded.blocks, loaded.miss
+            spare, busy = busy, spare
+        if laying is not None:
+            await laying
+        return by_tier, miss
 
-    def _forget_save(self, session_id: SessionId, done: asyncio.Task[None]) -> None:
-        if self._saves.get(session_id) is done:
-            del self._saves[session_id]
+    async def _load_batch(
+        self, turn: Turn, buffer: memoryview, at: int, blocks: int, deadline: Deadline
+    ) -> Loaded:
+        left_s = deadline.left_s(self._clock.now())
+        if left_s == 0:
+            return Loaded(miss=MissReason.TIMEOUT)
+        return await turn.load_into(buffer, at, blocks=blocks, deadline_s=left_s)
+
+
+def _lay(cache: KVCache, block_size: int, first_block: int, payloads: Sequence[memoryview]) -> None:
+    for index, payload in enumerate(payloads, first_block):
+        cache.import_block(index, block_size, payload)
+
+
+def _export(cache: KVCache, block_size: int, indices: Iterable[int]) -> dict[int, memoryview]:
+    return {index: cache.export_block(index, block_size) for index in indices}
+
+
+def _blocks_of(buffer: memoryview, blocks: int, turn: Turn) -> list[memoryview]:
+    size = turn.block_bytes
+    return [buffer[index * size : (index + 1) * size] for index in range(blocks)]
 
 
 def _miss_name(miss: MissReason | None) -> str:

@@ -1,0 +1,149 @@
+"""Saves the blocks of ended turns to the cache node: behind the answers, and in order."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hearthkv.client.turn import Turn
+from hearthkv.core.clock import Clock
+from hearthkv.core.session_id import SessionId
+from hearthkv.demo.engine_events import BlocksSaved
+from hearthkv.telemetry import Telemetry
+
+MIB = 1024 * 1024
+
+BATCH_BYTES = 32 * MIB
+"""Bytes handed to the client at once. It copies them, so a prompt is never there twice."""
+
+WAITING_BYTES_MAX = 1024 * MIB
+"""Bytes that all saves may hold; a save above it is given up, unless it is the only one."""
+
+WAIT_S = 1.0
+"""How long a turn waits for its session's last save: it wants those very blocks."""
+
+CLOSE_S = 5.0
+"""How long the end of the process waits for saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """How far a save came: the node holds that many leading blocks, the last of this key."""
+
+    blocks: int = 0
+    last_key: bytes = b""
+
+
+class TurnSaves:
+    """
+    The saves that are under way. Saves of one session follow each other.
+
+    A node takes a block only behind its parent, and a turn may begin while its session's last
+    save goes on; so a save starts where the one before it has come to.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        batch_bytes: int = BATCH_BYTES,
+        waiting_bytes_max: int = WAITING_BYTES_MAX,
+        close_s: float = CLOSE_S,
+    ) -> None:
+        self._clock = clock
+        self._telemetry = telemetry
+        self._batch_bytes = batch_bytes
+        self._waiting_bytes_max = waiting_bytes_max
+        self._waiting_bytes = 0
+        self._close_s = close_s
+        self._tasks: set[asyncio.Task[_Reach]] = set()
+        self._last: dict[SessionId, asyncio.Task[_Reach]] = {}
+
+    def is_saving(self, session_id: SessionId) -> bool:
+        """Whether a save of this session is under way."""
+        return session_id in self._last
+
+    async def wait_for(self, session_id: SessionId) -> None:
+        """Wait for a session's last save, `WAIT_S` at most."""
+        task = self._last.get(session_id)
+        if task is not None:
+            await asyncio.wait([task], timeout=WAIT_S)
+
+    def begin(self, turn: Turn, first_block: int, payloads: Sequence[memoryview]) -> None:
+        """
+        Save a turn's blocks in the background.
+
+        Args:
+            turn: Its keys cover the blocks; it must not change any more.
+            first_block: Place of the first payload; the node holds the blocks before it.
+            payloads: Must not change until they are saved.
+        """
+        if not payloads:
+            return
+        size_bytes = len(payloads) * turn.block_bytes
+        if self._tasks and self._waiting_bytes + size_bytes > self._waiting_bytes_max:
+            self._telemetry.emit(BlocksSaved(turn.session_id, 0, len(payloads), 0.0))
+            return
+        session_id, earlier = turn.session_id, self._last.get(turn.session_id)
+        task = asyncio.get_running_loop().create_task(
+            self._save(turn, first_block, payloads, earlier), name=f"save of {session_id}"
+        )
+        self._waiting_bytes += size_bytes
+        self._tasks.add(task)
+        self._last[session_id] = task
+        task.add_done_callback(lambda done: self._forget(session_id, done, size_bytes))
+
+    async def close(self) -> None:
+        """Wait for the saves that are under way, `close_s` at most, and give up the others."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=self._close_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _save(
+        self,
+        turn: Turn,
+        first_block: int,
+        payloads: Sequence[memoryview],
+        earlier: asyncio.Task[_Reach] | None,
+    ) -> _Reach:
+        end = first_block + len(payloads)
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        started_s = self._clock.now()
+        start = max(first_block, _reached(turn, earlier, end))
+        saved = await self._save_run(turn, start, payloads[start - first_block :])
+        self._telemetry.emit(
+            BlocksSaved(turn.session_id, saved, end - start, self._clock.now() - started_s)
+        )
+        reached = start + saved
+        return _Reach(reached, turn.keys[reached - 1]) if reached else _Reach()
+
+    async def _save_run(self, turn: Turn, start: int, payloads: Sequence[memoryview]) -> int:
+        """Save blocks batch by batch, up to the first that is refused; return how many were."""
+        batch_blocks = max(1, self._batch_bytes // turn.block_bytes)
+        saved = 0
+        for offset in range(0, len(payloads), batch_blocks):
+            batch = payloads[offset : offset + batch_blocks]
+            turn.save(start + offset, batch)
+            saved = (await turn.finish()).saved_blocks
+            if saved < offset + len(batch):
+                break
+        return saved
+
+    def _forget(self, session_id: SessionId, done: asyncio.Task[_Reach], size_bytes: int) -> None:
+        self._waiting_bytes -= size_bytes
+        self._tasks.discard(done)
+        if self._last.get(session_id) is done:
+            del self._last[session_id]
+
+
+def _reached(turn: Turn, earlier: asyncio.Task[_Reach] | None, end: int) -> int:
+    """Return how many of a turn's first `end` blocks the session's earlier save has saved."""
+    if earlier is None or earlier.cancelled():
+        return 0
+    reach = earlier.result()
+    if not 0 < reach.blocks <= end or turn.keys[reach.blocks - 1] != reach.last_key:
+        return 0
+    return reach.blocks
