@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
 
@@ -20,14 +21,34 @@ from hearthkv.demo.engine_server import make_app
 from hearthkv.demo.engine_settings import EngineSettings
 from hearthkv.demo.hbm_pool import HbmPool
 from hearthkv.demo.model import Model
-from hearthkv.demo.model_package import find_model_file
+from hearthkv.demo.model_package import check_revision, find_model_file
 from hearthkv.demo.prefix import PrefixSource
 from hearthkv.metrics import PrometheusMeters
 from hearthkv.process import announce_ready
 from hearthkv.telemetry import Telemetry
 
+DRAIN_S = 2.0
+"""Seconds that running requests get to finish after a signal; then they are cancelled."""
 
-async def serve(settings: EngineSettings, kv_cache: KvCacheSettings, stop: asyncio.Event) -> None:
+
+def installed_model() -> Path:
+    """
+    Return the file of the model that is installed, checked to be the one that is named.
+
+    Raises:
+        ModelFileError: If there is none, or its content is another.
+    """
+    path = find_model_file()
+    check_revision(path)
+    return path
+
+
+async def serve(
+    settings: EngineSettings,
+    kv_cache: KvCacheSettings,
+    stop: asyncio.Event,
+    find_model: Callable[[], Path] = installed_model,
+) -> None:
     """
     Serve until `stop` is set.
 
@@ -38,22 +59,13 @@ async def serve(settings: EngineSettings, kv_cache: KvCacheSettings, stop: async
     meters = PrometheusMeters(METRICS)
     telemetry = Telemetry(logging.getLogger("hearthkv.engine"), meters)
     started_s = clock.now()
-    model = await asyncio.to_thread(_load_model, kv_cache.block_size, settings.threads)
-    pool = HbmPool(
-        kv_cache.limit_bytes(Tier.HBM), model.namespace.block_bytes, kv_cache.offload_threshold
-    )
-    telemetry.emit(
-        ModelLoaded(
-            model=model.name,
-            revision=model.namespace.revision[:12],
-            block_bytes=model.namespace.block_bytes,
-            hbm_limit_bytes=pool.limit_bytes,
-            seconds=clock.now() - started_s,
-        )
-    )
+    model = await asyncio.to_thread(_load_model, find_model, kv_cache.block_size, settings.threads)
     async with AsyncExitStack() as stack:
         stack.callback(model.decoder.close)
         kv = await stack.enter_async_context(_client(settings))
+        pool = HbmPool(
+            kv_cache.limit_bytes(Tier.HBM), model.namespace.block_bytes, kv_cache.offload_threshold
+        )
         source = PrefixSource(
             kv,
             node_address=settings.node or None,
@@ -66,14 +78,24 @@ async def serve(settings: EngineSettings, kv_cache: KvCacheSettings, stop: async
         engine = Engine(
             model, source, clock=clock, telemetry=telemetry, requests_max=settings.requests_max
         )
-        address = await stack.enter_async_context(_listening(settings.listen, engine, meters))
+        stack.push_async_callback(engine.close)
+        telemetry.emit(
+            ModelLoaded(
+                model=model.name,
+                revision=model.namespace.revision[:12],
+                block_bytes=model.namespace.block_bytes,
+                hbm_limit_bytes=pool.limit_bytes,
+                seconds=clock.now() - started_s,
+            )
+        )
+        address = await stack.enter_async_context(listening(settings.listen, engine, meters))
         announce_ready(address, address)
         await stop.wait()
 
 
-def _load_model(block_size: int, threads: int) -> Model:
+def _load_model(find_model: Callable[[], Path], block_size: int, threads: int) -> Model:
     try:
-        return Model.load(find_model_file(), block_size=block_size, threads=threads)
+        return Model.load(find_model(), block_size=block_size, threads=threads)
     except ModelFileError as error:
         raise StartupError(str(error)) from error
 
@@ -83,15 +105,27 @@ async def _client(settings: EngineSettings) -> AsyncIterator[HearthKV | None]:
     if not settings.node and not settings.routers:
         yield None
         return
-    async with hearthkv.connect(settings.routers) as kv:
+    # Beside a node there is nothing to ask a router for.
+    async with hearthkv.connect(() if settings.node else settings.routers) as kv:
         yield kv
 
 
 @asynccontextmanager
-async def _listening(listen: str, engine: Engine, meters: PrometheusMeters) -> AsyncIterator[str]:
-    """Open the HTTP port; give its address, with the port that was really taken."""
+async def listening(listen: str, engine: Engine, meters: PrometheusMeters) -> AsyncIterator[str]:
+    """
+    Open the HTTP port; give its address, with the port that was really taken.
+
+    Raises:
+        StartupError: If the port can't be opened.
+    """
     host, port = split_address(listen)
-    runner = web.AppRunner(make_app(engine, meters), access_log=None, shutdown_timeout=2.0)
+    # A request ends with its connection: nobody pays for an answer that nobody reads.
+    runner = web.AppRunner(
+        make_app(engine, meters),
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=DRAIN_S,
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
@@ -101,6 +135,7 @@ async def _listening(listen: str, engine: Engine, meters: PrometheusMeters) -> A
             raise StartupError(
                 f"can't listen on {listen}: {error.strerror}; choose another --listen"
             ) from error
-        yield f"{host}:{runner.addresses[0][1]}"
+        host_text, _, _ = listen.rpartition(":")  # with the brackets of IPv6
+        yield f"{host_text}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()

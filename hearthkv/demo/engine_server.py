@@ -1,7 +1,8 @@
 """The reference engine's HTTP server: OpenAI's chat API, /tokenize, /health and /metrics."""
 
+import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from aiohttp import web
@@ -13,6 +14,7 @@ from hearthkv.demo.engine import Engine, Finished, Token
 from hearthkv.demo.openai_api import (
     SSE_DONE,
     Answer,
+    ChatMessage,
     ChatRequest,
     JsonObject,
     Usage,
@@ -25,6 +27,9 @@ from hearthkv.metrics import PrometheusMeters
 
 BODY_BYTES_MAX = 16 * 1024 * 1024
 RETRY_AFTER_S = 1
+
+SEND_S = 30.0
+"""Seconds that a client gets to take a part of a stream: others wait while it does not read."""
 
 _ENGINE = web.AppKey("engine", Engine)
 _METERS = web.AppKey("meters", PrometheusMeters)
@@ -60,7 +65,10 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         )
     except web.HTTPException as error:
         text = f"{request.method} {request.path}: {error.reason}"
-        return web.json_response(error_body(text, "invalid_request_error"), status=error.status)
+        allow = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
+        return web.json_response(
+            error_body(text, "invalid_request_error"), status=error.status, headers=allow
+        )
 
 
 async def _chat(request: web.Request) -> web.StreamResponse:
@@ -69,7 +77,7 @@ async def _chat(request: web.Request) -> web.StreamResponse:
     if asked.model not in {"", engine.model.name}:
         text = f"model {asked.model!r} is not served here, must be {engine.model.name!r}"
         return web.json_response(error_body(text, "invalid_request_error"), status=404)
-    prompt = engine.model.tokenizer.encode_prompt(asked.messages)
+    prompt = await _encode(engine, asked.messages)
     answer = Answer(f"chatcmpl-{secrets.token_hex(12)}", engine.model.name, unix_time())
     steps = engine.generate(
         prompt,
@@ -123,21 +131,30 @@ async def _stream(
     )
     await response.prepare(request)
     text = request.app[_ENGINE].model.tokenizer.stream_decoder()
-    await response.write(sse(answer.chunk({"role": "assistant", "content": ""})))
+    await _send(response, answer.chunk({"role": "assistant", "content": ""}))
     async for step in _chained(first, steps):
         if isinstance(step, Token):
             piece = text.push(step.token)
-            await response.write(sse(answer.chunk({"content": piece})))
+            await _send(response, answer.chunk({"content": piece}))
             continue
         rest = text.finish()
         delta: JsonObject = {"content": rest} if rest else {}
-        await response.write(sse(answer.chunk(delta, step.finish_reason)))
+        await _send(response, answer.chunk(delta, step.finish_reason))
         if asked.includes_usage:
             usage = answer.usage_chunk(_usage(prompt_tokens, step), _extra(step))
-            await response.write(sse(usage))
+            await _send(response, usage)
         await response.write(SSE_DONE)
     await response.write_eof()
     return response
+
+
+async def _send(response: web.StreamResponse, event: JsonObject, limit_s: float = SEND_S) -> None:
+    try:
+        async with asyncio.timeout(limit_s):
+            await response.write(sse(event))
+    except TimeoutError:
+        # What the server takes for a client that left.
+        raise ConnectionResetError(f"client took nothing for {limit_s:g} s") from None
 
 
 async def _chained(
@@ -163,7 +180,7 @@ async def _models(request: web.Request) -> web.Response:
 async def _tokenize(request: web.Request) -> web.Response:
     """Answer with a prompt's tokens, and with the namespace that their blocks are in."""
     engine = request.app[_ENGINE]
-    tokens = engine.model.tokenizer.encode_prompt(parse_messages(await _json(request)))
+    tokens = await _encode(engine, parse_messages(await _json(request)))
     spec = engine.model.namespace.spec
     return web.json_response(
         {
@@ -184,14 +201,24 @@ async def _health(_request: web.Request) -> web.Response:
 
 
 async def _metrics(request: web.Request) -> web.Response:
-    return web.Response(text=request.app[_METERS].text())
+    return web.Response(
+        text=request.app[_METERS].text(),
+        headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+    )
+
+
+async def _encode(engine: Engine, messages: Sequence[ChatMessage]) -> list[int]:
+    """Return the tokens of a prompt. A long one takes long enough to leave the event loop."""
+    return await asyncio.to_thread(engine.model.tokenizer.encode_prompt, messages)
 
 
 async def _json(request: web.Request) -> object:
     try:
         body: object = await request.json()
-    except ValueError as error:
+    except (ValueError, LookupError) as error:  # the latter where a charset is unknown
         raise BadInputError(f"body is not JSON: {error}") from error
+    except RecursionError as error:
+        raise BadInputError("body is not JSON that can be read: it is nested too deep") from error
     return body
 
 

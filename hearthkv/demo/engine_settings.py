@@ -1,8 +1,12 @@
 """The `[engine]` section: what the reference engine needs to know at its start. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hearthkv.core.errors import SettingsError
+from hearthkv.client.peers import check_address
+from hearthkv.core.address import split_address
+from hearthkv.core.errors import BadInputError, SettingsError, StartupError
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +22,10 @@ class EngineSettings:
     """Where the HTTP server listens, host:port; port 0 takes any free one."""
 
     node: str = ""
-    """The cache node beside the engine, host:port. Empty: the router chooses one a turn."""
+    """The cache node beside the engine, host:port. Empty: the router chooses one each turn."""
 
-    routers: list[str] = field(default_factory=list)
-    """Routers to ask where no node is given. Neither node nor router: no cache."""
+    routers: tuple[str, ...] = ()
+    """Routers to ask where no node is given, host:port. Neither node nor router: no cache."""
 
     threads: int = 2
     """Threads that compute. More than cores only cost time."""
@@ -33,11 +37,24 @@ class EngineSettings:
     """Least level of the log: debug, info, warning or error."""
 
     def __post_init__(self) -> None:
+        self._check_addresses()
         for name in ("threads", "requests_max"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 1")
-        levels = ("debug", "info", "warning", "error")
-        if self.log_level not in levels:
+        if self.log_level not in LOG_LEVELS:
             raise SettingsError(
-                f"log_level is {self.log_level!r}, must be one of {', '.join(levels)}"
+                f"log_level is {self.log_level!r}, must be one of {', '.join(LOG_LEVELS)}"
             )
+
+    def _check_addresses(self) -> None:
+        try:
+            split_address(self.listen)
+        except StartupError as error:
+            raise SettingsError(f"listen: {error}") from None
+        peers = [("node", self.node)] if self.node else []
+        peers += [("routers", router) for router in self.routers]
+        for name, address in peers:
+            try:
+                check_address(address)
+            except BadInputError as error:
+                raise SettingsError(f"{name}: {error}") from None

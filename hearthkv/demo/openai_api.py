@@ -10,6 +10,7 @@ from hearthkv.core.session_id import SessionId, check_session_id
 
 JsonObject = dict[str, object]
 
+ROLES = ("system", "developer", "user", "assistant", "tool")
 MESSAGES_MAX = 4096
 OUTPUT_TOKENS_DEFAULT = 256
 
@@ -64,16 +65,14 @@ def parse_chat_request(body: object) -> ChatRequest:
         BadSessionIdError: If `metadata.session_id` is malformed.
     """
     fields = _object(body, "body")
-    metadata = _object(fields.get("metadata") or {}, "metadata")
-    session = metadata.get("session_id")
-    if session is not None and not isinstance(session, str):
-        raise BadRequestError(f"metadata.session_id is {session!r}, must be a text")
-    options = _object(fields.get("stream_options") or {}, "stream_options")
+    metadata = _optional_object(fields, "metadata")
+    session = _optional_text(metadata, "session_id", within="metadata.")
+    options = _optional_object(fields, "stream_options")
     return ChatRequest(
-        model=str(fields.get("model") or ""),
+        model=_optional_text(fields, "model") or "",
         messages=parse_messages(fields),
         stream=_flag(fields, "stream", default=False),
-        includes_usage=_flag(options, "include_usage", default=True),
+        includes_usage=_flag(options, "include_usage", default=True, within="stream_options."),
         max_tokens=_max_tokens(fields),
         session_id=None if session is None else check_session_id(session),
         cache_hint=_cache_hint(metadata.get("cache_hint")),
@@ -92,11 +91,12 @@ def parse_messages(body: object) -> tuple[ChatMessage, ...]:
     if not isinstance(raw, list) or not 1 <= len(raw) <= MESSAGES_MAX:
         raise BadRequestError(f"messages must be a list of 1 to {MESSAGES_MAX} messages")
     messages = [_message(item, index) for index, item in enumerate(raw)]
-    tools = fields.get("tools") or []
-    if not isinstance(tools, list):
-        raise BadRequestError(f"tools is a {type(tools).__name__}, must be a list")
+    tools = _optional_list(fields, "tools")
     if tools:
-        listing = "\n".join(_canonical(tool) for tool in tools)
+        listing = "\n".join(
+            _canonical(_object(tool, f"tools[{index}]"), f"tools[{index}]")
+            for index, tool in enumerate(tools)
+        )
         text = f"You may call these tools, one JSON object a line:\n{listing}"
         if messages[0].role == "system":
             messages[0] = ChatMessage("system", f"{messages[0].content}\n\n{text}")
@@ -167,16 +167,14 @@ def _message(item: object, index: int) -> ChatMessage:
     where = f"messages[{index}]"
     fields = _object(item, where)
     role = fields.get("role")
-    if role not in {"system", "developer", "user", "assistant", "tool"}:
+    if role not in ROLES:  # a tuple, for a role may be anything
         raise BadRequestError(
             f"{where}.role is {role!r}, must be system, developer, user, assistant or tool"
         )
     text = _text(fields.get("content"), where)
-    calls = fields.get("tool_calls") or []
-    if not isinstance(calls, list):
-        raise BadRequestError(f"{where}.tool_calls is a {type(calls).__name__}, must be a list")
+    calls = _optional_list(fields, "tool_calls", within=f"{where}.")
     lines = [text] if text else []
-    lines += [_canonical(call) for call in calls]
+    lines += [_canonical(call, f"{where}.tool_calls") for call in calls]
     return ChatMessage("system" if role == "developer" else str(role), "\n".join(lines))
 
 
@@ -185,7 +183,7 @@ def _text(content: object, where: str) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
-        return content
+        return _encodable(content, f"{where}.content")
     if not isinstance(content, Sequence):
         raise BadRequestError(f"{where}.content must be a text or a list of parts")
     texts: list[str] = []
@@ -196,7 +194,7 @@ def _text(content: object, where: str) -> str:
             raise BadRequestError(
                 f"{where}.content[{index}].type is {fields.get('type')!r}, must be 'text'"
             )
-        texts.append(text)
+        texts.append(_encodable(text, f"{where}.content[{index}].text"))
     return "".join(texts)
 
 
@@ -211,12 +209,12 @@ def _max_tokens(fields: JsonObject) -> int:
     return OUTPUT_TOKENS_DEFAULT
 
 
-def _flag(fields: JsonObject, name: str, *, default: bool) -> bool:
+def _flag(fields: JsonObject, name: str, *, default: bool, within: str = "") -> bool:
     value = fields.get(name)
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise BadRequestError(f"{name} is {value!r}, must be true or false")
+        raise BadRequestError(f"{within}{name} is {value!r}, must be true or false")
     return value
 
 
@@ -239,6 +237,42 @@ def _object(value: object, where: str) -> JsonObject:
     return value
 
 
-def _canonical(value: object) -> str:
+def _optional_text(fields: JsonObject, name: str, *, within: str = "") -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadRequestError(f"{within}{name} is {value!r}, must be a text")
+    return value
+
+
+def _optional_object(fields: JsonObject, name: str) -> JsonObject:
+    value = fields.get(name)
+    return {} if value is None else _object(value, name)
+
+
+def _optional_list(fields: JsonObject, name: str, *, within: str = "") -> list[object]:
+    value = fields.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadRequestError(f"{within}{name} is a {type(value).__name__}, must be a list")
+    return value
+
+
+def _canonical(value: object, where: str) -> str:
     """JSON with sorted keys: a client that reorders them must not break its own prefix."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    try:
+        return _encodable(json.dumps(value, sort_keys=True, ensure_ascii=False), where)
+    except RecursionError as error:
+        raise BadRequestError(f"{where} is nested too deep to be written as JSON") from error
+
+
+def _encodable(text: str, where: str) -> str:
+    """JSON may spell half of a surrogate pair, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadRequestError(
+            f"{where} has the lone surrogate U+{ord(text[error.start]):04X} "
+            f"at {error.start}, must be UTF-8"
+        ) from None
+    return text
