@@ -17,6 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from hearthkv.codec.status import DETAILS_TRAILER, encode_status
+from hearthkv.core.address import split_address
 from hearthkv.core.errors import HearthKVError, StartupError
 
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024 + 64 * 1024
@@ -85,19 +86,6 @@ def bind(server: aio.Server, listen: str) -> str:
     except RuntimeError as error:  # taken since it was tried
         raise StartupError(f"can't listen on {listen}: {error}; choose another --listen") from error
     return f"{listen.rpartition(':')[0]}:{bound_port}"
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """
-    Return host and port of host:port; brackets around an IPv6 host are taken off.
-
-    Raises:
-        StartupError: If there is no host, or no port in 0..65535.
-    """
-    host, _, port_text = address.rpartition(":")
-    if not host or not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65_535:
-        raise StartupError(f"address is {address!r}, must be host:port with a port in 0..65535")
-    return host.removeprefix("[").removesuffix("]"), int(port_text)
 
 
 @asynccontextmanager
