@@ -30,6 +30,7 @@ All figures are little endian.
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 import xxhash
 
@@ -150,10 +151,16 @@ def decode_frame(stored: bytes | bytearray | memoryview) -> BlockFrame:
     if found != sealed:
         raise FrameError(f"frame has checksum {found:016x}, its seal says {sealed:016x}")
     try:
-        spec = NamespaceSpec(namespace_id[:namespace_length], block_size, block_bytes)
+        spec = _spec(namespace_id[:namespace_length], block_size, block_bytes)
     except BadInputError as error:
         raise FrameError(f"frame names no possible namespace: {error}") from error
     return BlockFrame(spec, key[:key_length], parent_key[:parent_length], checksum, sequence)
+
+
+@lru_cache(maxsize=1024)
+def _spec(namespace_id: bytes, block_size: int, block_bytes: int) -> NamespaceSpec:
+    """A scan meets a namespace many thousand times, and checks it once."""
+    return NamespaceSpec(namespace_id, block_size, block_bytes)
 
 
 def check_block(stored: bytes | bytearray | memoryview, ref: BlockRef) -> memoryview:

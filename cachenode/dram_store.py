@@ -8,7 +8,7 @@ which says which start of the node filled it: a server without it was emptied or
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -44,16 +44,18 @@ reads outstanding, Redis 7 gave half its bandwidth for twice its memory."""
 _SCAN_COUNT: Final = 2000
 _ERASE_COUNT: Final = 500
 _URL_SCHEMES: Final = ("unix", "redis", "rediss")
-_HEADS_SCRIPT: Final = """
-local size, heads = tonumber(ARGV[1]), {}
-for i, name in ipairs(KEYS) do
+_SCAN_SCRIPT: Final = """
+local found = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+local size, parts = tonumber(ARGV[4]), {}
+for _, name in ipairs(found[2]) do
   local head = redis.pcall('GETRANGE', name, 0, size - 1)
   if type(head) ~= 'string' or #head ~= size then head = string.rep('\\0', size) end
-  heads[i] = head
+  parts[#parts + 1] = string.char(#name) .. name .. head
 end
-return table.concat(heads)
+return {found[1], table.concat(parts)}
 """
-"""The heads of many values in one reply: a reply for each would take five times as long."""
+"""One step of a scan in one reply: a length byte, the name and the head of every value. Replies
+for each name and each head would take four times as long."""
 
 _NO_EVICTION: Final = "noeviction"
 
@@ -107,13 +109,13 @@ class DramStore:
         """Go over all blocks; those on a server where they would not be looked for are removed."""
         for server in self._servers:
             seen: set[bytes] = set()  # SCAN may give a name twice while its table grows
-            async for names in server.scan(self._block_prefix):
-                fresh = [name for name in names if name not in seen]
-                seen.update(fresh)
-                heads = await server.get_heads(fresh)
+            async for heads in server.scan(self._block_prefix):
                 frames = []
                 unsound = []
-                for name, head in zip(fresh, heads, strict=True):
+                for name, head in heads:
+                    if name in seen:
+                        continue
+                    seen.add(name)
                     frame = self._sound_frame(server, name, head)
                     if frame is None:
                         unsound.append(name)
@@ -196,28 +198,20 @@ class _Server:
             async with self._call():
                 await self._run("UNLINK", *names[at : at + _ERASE_COUNT])
 
-    async def scan(self, prefix: bytes) -> AsyncIterator[list[bytes]]:
-        """Names that start with `prefix`; a name may come twice."""
+    async def scan(self, prefix: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+        """Names that start with `prefix`, each with the FRAME_BYTES at the start of its value."""
         pattern = prefix + b"*"  # a node id has no character that means something in it
-        cursor: bytes | int = 0
+        cursor = b"0"
         while True:
+            words = (cursor, pattern, _SCAN_COUNT, FRAME_BYTES)
             async with self._call():
-                found = await self._run("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT)
-            assert isinstance(found, list | tuple)
-            cursor, names = found
-            if names:
-                yield names
-            if int(cursor) == 0:
+                answer = await self._run("EVAL", _SCAN_SCRIPT, 0, *words)
+            assert isinstance(answer, list)
+            cursor, packed = answer
+            if packed:
+                yield list(_unpacked(packed))
+            if cursor == b"0":
                 return
-
-    async def get_heads(self, names: Sequence[bytes]) -> list[bytes]:
-        """The first FRAME_BYTES of values; zeros for what is gone or no string."""
-        if not names:
-            return []
-        async with self._call():
-            heads = await self._run("EVAL", _HEADS_SCRIPT, len(names), *names, FRAME_BYTES)
-        assert isinstance(heads, bytes)
-        return [heads[at : at + FRAME_BYTES] for at in range(0, len(heads), FRAME_BYTES)]
 
     async def check(self) -> StoreCheck:
         """Look whether the server answers, and mark it as ours where it is not."""
@@ -264,6 +258,16 @@ class _Server:
             ) from error
         except (RedisError, OSError) as error:
             raise StoreUnavailableError(f"{self.label}: {error}") from error
+
+
+def _unpacked(packed: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Names and heads, as _SCAN_SCRIPT packs them."""
+    at = 0
+    while at < len(packed):
+        head_at = at + 1 + packed[at]
+        end = head_at + FRAME_BYTES
+        yield packed[at + 1 : head_at], packed[head_at:end]
+        at = end
 
 
 def server_label(url: str) -> str:
