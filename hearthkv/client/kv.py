@@ -114,6 +114,7 @@ class HearthKV:
     async def close(self) -> None:
         """Give up saves that are not done, and close all connections. May be called again."""
         self._is_closed = True
+        self._calls.close()
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait({self._watch})

@@ -39,6 +39,7 @@ class PeerCalls:
         self.clock = clock
         self.telemetry = telemetry
         self._peers = peers
+        self._is_closed = False
 
     @contextmanager
     def call(self, address: str) -> Iterator[None]:
@@ -51,6 +52,8 @@ class PeerCalls:
             PeerRefusedError: If it answered with an error.
             PeerContractError: If its answer can't be understood.
         """
+        if self._is_closed:
+            raise PeerUnreachableError(f"the client is closed, and {address} is not called")
         if not self._peers.admit(address, self.clock.now()):
             raise PeerUnreachableError(f"{address} failed a moment ago, and is left alone for now")
         try:
@@ -71,6 +74,10 @@ class PeerCalls:
     def answered(self, address: str) -> None:
         """Take note that a peer answers while a call to it goes on."""
         self._peers.answered(address)
+
+    def close(self) -> None:
+        """Let no call through any more."""
+        self._is_closed = True
 
     def skipped(self) -> frozenset[str]:
         """Addresses that are left alone now."""

@@ -75,10 +75,10 @@ class SaveRun:
         return self._queue.account
 
     async def stop(self, reason: MissReason) -> None:
-        """Give up what is not saved yet."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        """Give up what is not saved yet. Only for a run that began to write."""
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait({self._task})
         self._queue.abandon(reason)
 
     async def write_all(self) -> None:

@@ -1,14 +1,17 @@
 """What a peer may do wrong instead of answering."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import grpc
 
 
 @dataclass(frozen=True)
 class Stall:
-    """Says nothing more, and keeps the call open."""
+    """Says nothing more, and keeps the call open until the caller ends it."""
+
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,11 @@ class Fail:
 
 async def act(trouble: Stall | Fail, context) -> None:
     """Do what a misbehaviour says; never returns in peace."""
-    if isinstance(trouble, Stall):
+    if isinstance(trouble, Fail):
+        trailers = (("grpc-status-details-bin", b""),) if trouble.is_answer else ()
+        await context.abort(trouble.code, "as the test wants", trailers)
+    try:
+        trouble.begun.set()
         await asyncio.Event().wait()
-        return
-    trailers = (("grpc-status-details-bin", b""),) if trouble.is_answer else ()
-    await context.abort(trouble.code, "as the test wants", trailers)
+    finally:
+        trouble.ended.set()

@@ -18,7 +18,8 @@ class FakeRouter(RouterServicer):
     """
     Knows some nodes and prefers the first of them.
 
-    `troubles` names calls that stall or fail. `seen` is set when a list of nodes was sent.
+    `troubles` names calls that stall or fail. Notify `changed` to send the list of nodes again;
+    a watch ends after `watch_lists_max` of them.
     """
 
     def __init__(self, *nodes: router_pb2.NodeEndpoint, matched_blocks: int = 0) -> None:
@@ -30,6 +31,7 @@ class FakeRouter(RouterServicer):
         self.last_route: router_pb2.RouteRequest | None = None
         self.ended: list[str] = []
         self.changed = asyncio.Condition()
+        self.watch_lists_max = 1000
 
     async def Route(self, request, context):  # noqa: N802
         await self._enter("Route", context)
@@ -62,10 +64,11 @@ class FakeRouter(RouterServicer):
 
     async def WatchNodes(self, request, context):  # noqa: N802
         await self._enter("WatchNodes", context)
-        while True:
+        for _ in range(self.watch_lists_max):
             yield router_pb2.WatchNodesResponse(version=1, nodes=self.nodes)
-            async with self.changed:
-                await self.changed.wait()
+            if self.watch_lists_max > 1:
+                async with self.changed:
+                    await self.changed.wait()
 
     async def ListNodes(self, request, context):  # noqa: N802
         await self._enter("ListNodes", context)

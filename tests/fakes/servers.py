@@ -1,7 +1,8 @@
 """Serves fake routers and nodes on ports of their own, in the test's event loop."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from grpc import aio
 
@@ -10,7 +11,9 @@ from hearthkv.v1.router_pb2_grpc import RouterServicer, add_RouterServicer_to_se
 
 
 @asynccontextmanager
-async def serving(servicer: RouterServicer | CacheNodeServicer, address: str = "127.0.0.1:0"):
+async def serving(
+    servicer: RouterServicer | CacheNodeServicer, address: str = "127.0.0.1:0"
+) -> AsyncIterator[str]:
     """Serve until the block is left; gives the address."""
     server = aio.server()
     if isinstance(servicer, RouterServicer):
@@ -25,11 +28,18 @@ async def serving(servicer: RouterServicer | CacheNodeServicer, address: str = "
         await server.stop(grace=None)
 
 
-@asynccontextmanager
-async def a_free_address() -> AsyncIterator[str]:
-    """An address at which nobody listens: the port is bound, and not opened."""
-    import socket  # noqa: PLC0415
-
+@contextmanager
+def dead_address() -> Iterator[str]:
+    """An address that refuses connections: the port is held, and nobody listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+@contextmanager
+def silent_address() -> Iterator[str]:
+    """An address that takes connections and never says a word."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
