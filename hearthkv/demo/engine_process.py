@@ -10,6 +10,7 @@ from aiohttp import web
 
 import hearthkv
 from hearthkv.client.kv import HearthKV
+from hearthkv.client.settings import ClientSettings
 from hearthkv.core.address import split_address
 from hearthkv.core.clock import SystemClock
 from hearthkv.core.errors import ModelFileError, StartupError
@@ -48,9 +49,17 @@ async def serve(
     kv_cache: KvCacheSettings,
     stop: asyncio.Event,
     find_model: Callable[[], Path] = installed_model,
+    patience: ClientSettings | None = None,
 ) -> None:
     """
     Serve until `stop` is set.
+
+    Args:
+        settings: The section `[engine]`.
+        kv_cache: The section `[kv_cache]`.
+        stop: Set by whoever wants the engine to end.
+        find_model: Gives the model's file, or raises ModelFileError.
+        patience: How long the engine waits for routers and nodes; None for the usual.
 
     Raises:
         StartupError: If the model can't be loaded or the port can't be opened.
@@ -62,7 +71,7 @@ async def serve(
     model = await asyncio.to_thread(_load_model, find_model, kv_cache.block_size, settings.threads)
     async with AsyncExitStack() as stack:
         stack.callback(model.decoder.close)
-        kv = await stack.enter_async_context(_client(settings))
+        kv = await stack.enter_async_context(_client(settings, patience))
         pool = HbmPool(
             kv_cache.limit_bytes(Tier.HBM), model.namespace.block_bytes, kv_cache.offload_threshold
         )
@@ -101,12 +110,15 @@ def _load_model(find_model: Callable[[], Path], block_size: int, threads: int) -
 
 
 @asynccontextmanager
-async def _client(settings: EngineSettings) -> AsyncIterator[HearthKV | None]:
+async def _client(
+    settings: EngineSettings, patience: ClientSettings | None
+) -> AsyncIterator[HearthKV | None]:
     if not settings.node and not settings.routers:
         yield None
         return
     # Beside a node there is nothing to ask a router for.
-    async with hearthkv.connect(() if settings.node else settings.routers) as kv:
+    routers = () if settings.node else settings.routers
+    async with hearthkv.connect(routers, settings=patience) as kv:
         yield kv
 
 

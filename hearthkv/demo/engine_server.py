@@ -96,19 +96,21 @@ async def _whole(
     engine: Engine, answer: Answer, prompt_tokens: int, steps: AsyncIterator[Token | Finished]
 ) -> web.Response:
     tokens: list[int] = []
+    finished: Finished | None = None
     async for step in steps:
         if isinstance(step, Token):
             tokens.append(step.token)
         else:
-            return web.json_response(
-                answer.completion(
-                    engine.model.tokenizer.decode(tokens),
-                    step.finish_reason,
-                    usage=_usage(prompt_tokens, step),
-                    extra=_extra(step),
-                )
-            )
-    raise AssertionError("an answer ends with a Finished")
+            finished = step
+    assert finished is not None
+    return web.json_response(
+        answer.completion(
+            engine.model.tokenizer.decode(tokens),
+            finished.finish_reason,
+            usage=_usage(prompt_tokens, finished),
+            extra=_extra(finished),
+        )
+    )
 
 
 async def _stream(

@@ -18,8 +18,11 @@ from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import TierCounts
 from hearthkv.demo.hbm_pool import HbmPool
 from hearthkv.demo.kv_cache import KVCache
-from hearthkv.demo.turn_saves import BATCH_BYTES, TurnSaves
+from hearthkv.demo.turn_saves import BATCH_BYTES, Save, TurnSaves
 from hearthkv.telemetry import Telemetry
+
+SAVE_WAIT_S = 1.0
+"""How long a turn waits for its session's last save: it wants those very blocks."""
 
 LOAD_S = 30.0
 """Seconds that loading from the node may take in all; what is missing then is computed."""
@@ -43,6 +46,9 @@ class CachedPrefix:
 
     node_blocks: int
     """Leading blocks that the node holds, as far as the turn has learned."""
+
+    last_save: Save | None
+    """The session's save that was under way when the node was asked."""
 
     match_s: float
     """Seconds spent on finding out, before anything was read."""
@@ -102,17 +108,17 @@ class PrefixSource:
         At least one token is left to compute: the answer starts from its logits.
         """
         if self._kv is None:
-            return CachedPrefix(None, TierCounts(), len(prompt), 0, 0.0, "")
+            return _nothing(prompt, 0.0, "")
         started_s = self._clock.now()
-        if hint is not CacheHint.BYPASS:
-            await self._settle(session_id, prompt)
+        last_save = self._saves.under_way(session_id)
+        if last_save is not None and hint is not CacheHint.BYPASS:
+            await self._settle(last_save, prompt)
         turn = await self._kv.begin_turn(
             session_id, self._namespace, prompt, cache_hint=hint, node=self._node_address
         )
         match_s = self._clock.now() - started_s
         if hint is CacheHint.BYPASS:
-            miss = _miss_name(turn.miss_reason)
-            return CachedPrefix(None, TierCounts(), len(prompt), 0, match_s, miss)
+            return _nothing(prompt, match_s, _miss_name(turn.miss_reason))
         usable_blocks = self._usable_blocks(prompt)
         held = self._pool.prefix(turn.keys.slice(0, usable_blocks))
         await asyncio.to_thread(_lay, cache, self._block_size, 0, held)
@@ -122,8 +128,15 @@ class PrefixSource:
             brought.by_tier.dram * self._block_size,
             brought.by_tier.ssd * self._block_size,
         )
-        miss = _miss_name(brought.miss)
-        return CachedPrefix(turn, tokens, len(prompt), brought.node_blocks, match_s, miss)
+        return CachedPrefix(
+            turn=turn,
+            tokens=tokens,
+            prompt_tokens=len(prompt),
+            node_blocks=brought.node_blocks,
+            last_save=last_save,
+            match_s=match_s,
+            miss=_miss_name(brought.miss),
+        )
 
     async def keep(self, prefix: CachedPrefix, tokens: Sequence[int], cache: KVCache) -> None:
         """
@@ -149,7 +162,8 @@ class PrefixSource:
         by_index = dict(enumerate(payloads)) | exported
         self._pool.keep(keys[:pooled], [by_index[index] for index in range(pooled)])
         self._telemetry.meters.set("engine_hbm_used_bytes", self._pool.used_bytes)
-        self._saves.begin(turn, unsaved.start, [by_index[index] for index in unsaved])
+        unsaved_payloads = [by_index[index] for index in unsaved]
+        self._saves.begin(turn, unsaved.start, unsaved_payloads, prefix.last_save)
 
     async def close(self) -> None:
         """Wait for the saves that are under way; those that take too long are given up."""
@@ -159,14 +173,12 @@ class PrefixSource:
         """Full blocks that leave one token to compute."""
         return (len(prompt) - 1) // self._block_size
 
-    async def _settle(self, session_id: SessionId, prompt: Sequence[int]) -> None:
+    async def _settle(self, last_save: Save, prompt: Sequence[int]) -> None:
         """Wait for the session's last save, unless the pool has all the blocks anyway."""
-        if not self._saves.is_saving(session_id):
-            return
         chain = KeyChain(self._namespace.spec.namespace_id, self._block_size)
         keys = chain.keys_of(prompt).slice(0, self._usable_blocks(prompt))
         if len(self._pool.prefix(keys)) < len(keys):
-            await self._saves.wait_for(session_id)
+            await asyncio.wait([last_save], timeout=SAVE_WAIT_S)
 
     async def _load_rest(
         self, turn: Turn, first_block: int, usable_blocks: int, cache: KVCache
@@ -185,7 +197,11 @@ class PrefixSource:
     async def _load_batches(
         self, turn: Turn, first_block: int, end: int, cache: KVCache
     ) -> tuple[TierCounts, MissReason | None]:
-        """Read blocks batch by batch up to `end` or the first miss, into two buffers in turns."""
+        """
+        Read blocks, at least one, batch by batch up to `end` or the first miss.
+
+        Two buffers take turns, so that one is filled while the other is emptied.
+        """
         batch_blocks = min(max(1, self._batch_bytes // turn.block_bytes), end - first_block)
         spare, busy = (np.empty(batch_blocks * turn.block_bytes, np.uint8).data for _ in range(2))
         deadline = Deadline.after(self._clock.now(), LOAD_S)
@@ -203,8 +219,8 @@ class PrefixSource:
             )
             by_tier, at, miss = by_tier + loaded.by_tier, at + loaded.blocks, loaded.miss
             spare, busy = busy, spare
-        if laying is not None:
-            await laying
+        assert laying is not None  # There was a batch, for there was a block.
+        await laying
         return by_tier, miss
 
     async def _load_batch(
@@ -228,6 +244,18 @@ def _export(cache: KVCache, block_size: int, indices: Iterable[int]) -> dict[int
 def _blocks_of(buffer: memoryview, blocks: int, turn: Turn) -> list[memoryview]:
     size = turn.block_bytes
     return [buffer[index * size : (index + 1) * size] for index in range(blocks)]
+
+
+def _nothing(prompt: Sequence[int], match_s: float, miss: str) -> CachedPrefix:
+    return CachedPrefix(
+        turn=None,
+        tokens=TierCounts(),
+        prompt_tokens=len(prompt),
+        node_blocks=0,
+        last_save=None,
+        match_s=match_s,
+        miss=miss,
+    )
 
 
 def _miss_name(miss: MissReason | None) -> str:

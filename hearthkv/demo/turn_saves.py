@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hearthkv.client.turn import Turn
 from hearthkv.core.clock import Clock
@@ -18,19 +19,20 @@ BATCH_BYTES = 32 * MIB
 WAITING_BYTES_MAX = 1024 * MIB
 """Bytes that all saves may hold; a save above it is given up, unless it is the only one."""
 
-WAIT_S = 1.0
-"""How long a turn waits for its session's last save: it wants those very blocks."""
-
 CLOSE_S = 5.0
 """How long the end of the process waits for saves."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Reach:
+class Reach:
     """How far a save came: the node holds that many leading blocks, the last of this key."""
 
     blocks: int = 0
     last_key: bytes = b""
+
+
+Save: TypeAlias = asyncio.Task[Reach]
+"""A save that is under way, or over."""
 
 
 class TurnSaves:
@@ -38,7 +40,8 @@ class TurnSaves:
     The saves that are under way. Saves of one session follow each other.
 
     A node takes a block only behind its parent, and a turn may begin while its session's last
-    save goes on; so a save starts where the one before it has come to.
+    save goes on: then what the node said to hold is not yet all. So a turn takes note of the
+    save that is under way before it asks, and its own save starts where that one came to.
     """
 
     def __init__(
@@ -56,20 +59,20 @@ class TurnSaves:
         self._waiting_bytes_max = waiting_bytes_max
         self._waiting_bytes = 0
         self._close_s = close_s
-        self._tasks: set[asyncio.Task[_Reach]] = set()
-        self._last: dict[SessionId, asyncio.Task[_Reach]] = {}
+        self._tasks: set[Save] = set()
+        self._last: dict[SessionId, Save] = {}
 
-    def is_saving(self, session_id: SessionId) -> bool:
-        """Whether a save of this session is under way."""
-        return session_id in self._last
+    def under_way(self, session_id: SessionId) -> Save | None:
+        """Return the save of this session that is under way, the last one of several."""
+        return self._last.get(session_id)
 
-    async def wait_for(self, session_id: SessionId) -> None:
-        """Wait for a session's last save, `WAIT_S` at most."""
-        task = self._last.get(session_id)
-        if task is not None:
-            await asyncio.wait([task], timeout=WAIT_S)
-
-    def begin(self, turn: Turn, first_block: int, payloads: Sequence[memoryview]) -> None:
+    def begin(
+        self,
+        turn: Turn,
+        first_block: int,
+        payloads: Sequence[memoryview],
+        after: Save | None = None,
+    ) -> None:
         """
         Save a turn's blocks in the background.
 
@@ -77,6 +80,7 @@ class TurnSaves:
             turn: Its keys cover the blocks; it must not change any more.
             first_block: Place of the first payload; the node holds the blocks before it.
             payloads: Must not change until they are saved.
+            after: What was under way when the node was asked what it holds.
         """
         if not payloads:
             return
@@ -84,9 +88,9 @@ class TurnSaves:
         if self._tasks and self._waiting_bytes + size_bytes > self._waiting_bytes_max:
             self._telemetry.emit(BlocksSaved(turn.session_id, 0, len(payloads), 0.0))
             return
-        session_id, earlier = turn.session_id, self._last.get(turn.session_id)
+        session_id = turn.session_id
         task = asyncio.get_running_loop().create_task(
-            self._save(turn, first_block, payloads, earlier), name=f"save of {session_id}"
+            self._save(turn, first_block, payloads, after), name=f"save of {session_id}"
         )
         self._waiting_bytes += size_bytes
         self._tasks.add(task)
@@ -106,19 +110,19 @@ class TurnSaves:
         turn: Turn,
         first_block: int,
         payloads: Sequence[memoryview],
-        earlier: asyncio.Task[_Reach] | None,
-    ) -> _Reach:
+        after: Save | None,
+    ) -> Reach:
         end = first_block + len(payloads)
-        if earlier is not None:
-            await asyncio.wait([earlier])
+        if after is not None:
+            await asyncio.wait([after])
         started_s = self._clock.now()
-        start = max(first_block, _reached(turn, earlier, end))
+        start = max(first_block, _reached(turn, after, end))
         saved = await self._save_run(turn, start, payloads[start - first_block :])
         self._telemetry.emit(
             BlocksSaved(turn.session_id, saved, end - start, self._clock.now() - started_s)
         )
         reached = start + saved
-        return _Reach(reached, turn.keys[reached - 1]) if reached else _Reach()
+        return Reach(reached, turn.keys[reached - 1]) if reached else Reach()
 
     async def _save_run(self, turn: Turn, start: int, payloads: Sequence[memoryview]) -> int:
         """Save blocks batch by batch, up to the first that is refused; return how many were."""
@@ -132,18 +136,18 @@ class TurnSaves:
                 break
         return saved
 
-    def _forget(self, session_id: SessionId, done: asyncio.Task[_Reach], size_bytes: int) -> None:
+    def _forget(self, session_id: SessionId, done: Save, size_bytes: int) -> None:
         self._waiting_bytes -= size_bytes
         self._tasks.discard(done)
         if self._last.get(session_id) is done:
             del self._last[session_id]
 
 
-def _reached(turn: Turn, earlier: asyncio.Task[_Reach] | None, end: int) -> int:
-    """Return how many of a turn's first `end` blocks the session's earlier save has saved."""
-    if earlier is None or earlier.cancelled():
+def _reached(turn: Turn, save: Save | None, end: int) -> int:
+    """Return how many of a turn's first `end` blocks lie on the node since an earlier save."""
+    if save is None or save.cancelled():
         return 0
-    reach = earlier.result()
+    reach = save.result()
     if not 0 < reach.blocks <= end or turn.keys[reach.blocks - 1] != reach.last_key:
         return 0
     return reach.blocks

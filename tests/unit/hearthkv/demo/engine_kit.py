@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hearthkv.client.kv import HearthKV
+from hearthkv.client.settings import ClientSettings
 from hearthkv.core.clock import Clock, ManualClock
 from hearthkv.core.routing import CacheHint
 from hearthkv.core.session_id import SessionId
@@ -26,6 +27,11 @@ from hearthkv.metrics import PrometheusMeters
 from hearthkv.telemetry import Telemetry
 from tests.gguf_writer import Value, f32, write_gguf
 from tests.tiny_model import HIDDEN, METADATA, TinyModel
+
+PATIENT = ClientSettings(
+    route_s=30, match_s=30, read_s=30, stall_s=30, save_s=30, finish_s=30, call_s=30
+)
+"""For tests that are not about time: a busy machine must not make a miss of a hit."""
 
 BLOCK_SIZE, BLOCK_BYTES = 16, 4096
 CHUNK_TOKENS = 192

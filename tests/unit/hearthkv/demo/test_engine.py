@@ -8,7 +8,6 @@ import pytest
 
 import hearthkv
 from hearthkv.client.kv import HearthKV
-from hearthkv.client.settings import ClientSettings
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.errors import BadRequestError, EngineBusyError
 from hearthkv.core.routing import CacheHint
@@ -22,6 +21,7 @@ from tests.tiny_model import CONTEXT
 from tests.unit.hearthkv.demo.engine_kit import (
     BLOCK_SIZE,
     CHUNK_TOKENS,
+    PATIENT,
     EngineKit,
     held,
     held_model,
@@ -30,7 +30,6 @@ from tests.unit.hearthkv.demo.engine_kit import (
 )
 
 BYPASS = CacheHint.BYPASS
-PATIENCE = ClientSettings(match_s=0.2, stall_s=0.1, finish_s=0.2)
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ async def address(node: FakeNode) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def kv() -> AsyncIterator[HearthKV]:
-    async with hearthkv.connect(settings=PATIENCE) as kv:
+    async with hearthkv.connect(settings=PATIENT) as kv:
         yield kv
 
 
@@ -258,7 +257,8 @@ async def test_a_node_that_stalls_in_the_middle_costs_a_miss_and_never_the_answe
     await first.ask(prompt_of(160))
     await first.saved()
     node.read_bends = lambda steps: [*steps[: len(steps) // 2], Stall()]
-    answer = await EngineKit(kv, address).ask(prompt_of(160))
+    async with hearthkv.connect(settings=replace(PATIENT, stall_s=0.5)) as hasty:
+        answer = await EngineKit(hasty, address).ask(prompt_of(160))
     assert (answer.tokens, answer.miss) == (greedy(prompt_of(160), 4), "timeout")
     assert answer.cached == TierCounts(dram=64)
 

@@ -19,7 +19,13 @@ from hearthkv.process import EXIT_STARTUP, run_program
 from tests.fakes.node import FakeNode
 from tests.fakes.router import FakeRouter, endpoint
 from tests.fakes.servers import serving
-from tests.unit.hearthkv.demo.engine_kit import EngineKit, held, held_model, write_speaking_model
+from tests.unit.hearthkv.demo.engine_kit import (
+    PATIENT,
+    EngineKit,
+    held,
+    held_model,
+    write_speaking_model,
+)
 
 CHAT = {"messages": [{"role": "user", "content": "x" * 300}], "max_tokens": 2}
 KV_CACHE = KvCacheSettings(cache_capacity_gb=0.01)
@@ -72,6 +78,7 @@ async def engine_of(
             KV_CACHE,
             stop,
             lambda: model_file,
+            PATIENT,
         )
     )
     url = await ReadyLine(capsys).url(engine)

@@ -19,6 +19,7 @@ from tests.fakes.router import FakeRouter, endpoint
 from tests.fakes.servers import serving
 from tests.unit.hearthkv.demo.engine_kit import (
     CHUNK_TOKENS,
+    PATIENT,
     EngineKit,
     held,
     held_model,
@@ -41,7 +42,7 @@ async def node() -> AsyncIterator[str]:
 
 @pytest.fixture
 async def kv() -> AsyncIterator[HearthKV]:
-    async with hearthkv.connect() as kv:
+    async with hearthkv.connect(settings=PATIENT) as kv:
         yield kv
 
 
@@ -116,7 +117,7 @@ async def test_a_request_that_bypasses_the_cache_takes_nothing_from_it(http):
 async def test_the_node_that_a_router_chose_is_named(node):
     async with (
         serving(FakeRouter(endpoint("n-1", node))) as router,
-        hearthkv.connect(router) as kv,
+        hearthkv.connect(router, settings=PATIENT) as kv,
         client_of(EngineKit(kv)) as http,
     ):
         answer = await chat(http, metadata={"session_id": "s"})

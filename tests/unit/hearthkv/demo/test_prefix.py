@@ -1,14 +1,14 @@
 """Tests of hearthkv/demo/prefix.py."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 
-import grpc
 import numpy as np
 import pytest
+from grpc import StatusCode
 
 import hearthkv
 from hearthkv.client.kv import HearthKV
-from hearthkv.client.settings import ClientSettings
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.routing import CacheHint
 from hearthkv.core.session_id import SessionId
@@ -17,11 +17,17 @@ from tests.fakes.misbehaviour import Fail, Stall
 from tests.fakes.node import FakeNode
 from tests.fakes.router import FakeRouter, endpoint
 from tests.fakes.servers import dead_address, serving
-from tests.unit.hearthkv.demo.engine_kit import BLOCK_SIZE, EngineKit, prompt_of, speaking_model
+from tests.unit.hearthkv.demo.engine_kit import (
+    BLOCK_SIZE,
+    PATIENT,
+    EngineKit,
+    prompt_of,
+    speaking_model,
+)
 
 REUSE, BYPASS = CacheHint.REUSE, CacheHint.BYPASS
+UNAVAILABLE, INTERNAL = StatusCode.UNAVAILABLE, StatusCode.INTERNAL
 S = SessionId("s")
-PATIENCE = ClientSettings(match_s=0.2, stall_s=0.1, finish_s=0.2)
 PROMPT = prompt_of(100)  # 6 blocks and 4 tokens
 
 
@@ -38,8 +44,22 @@ async def address(node: FakeNode) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def kv() -> AsyncIterator[HearthKV]:
-    async with hearthkv.connect(settings=PATIENCE) as kv:
+    async with hearthkv.connect(settings=PATIENT) as kv:
         yield kv
+
+
+@dataclass
+class Served:
+    """A client and the node that it talks to."""
+
+    kv: HearthKV
+    node: FakeNode
+    address: str
+
+
+@pytest.fixture
+def served(kv: HearthKV, node: FakeNode, address: str) -> Served:
+    return Served(kv, node, address)
 
 
 class Turns:
@@ -216,29 +236,31 @@ async def test_what_a_stopped_turn_has_computed_is_kept(kv, address, node):
 
 
 @pytest.mark.parametrize(
-    ("call", "trouble_and_miss"),
+    ("call", "trouble", "miss"),
     [
-        pytest.param("Match", (Stall(), "timeout"), id="match-stalls"),
-        pytest.param(
-            "Match", (Fail(grpc.StatusCode.UNAVAILABLE), "node_unreachable"), id="match-breaks"
-        ),
-        pytest.param(
-            "Match", (Fail(grpc.StatusCode.INTERNAL, is_answer=True), "refused"), id="refuses"
-        ),
-        pytest.param("Read", (Stall(), "timeout"), id="read-stalls"),
-        pytest.param(
-            "Read", (Fail(grpc.StatusCode.UNAVAILABLE), "node_unreachable"), id="read-breaks"
-        ),
+        pytest.param("Match", Fail(UNAVAILABLE), "node_unreachable", id="match-breaks"),
+        pytest.param("Match", Fail(INTERNAL, is_answer=True), "refused", id="refuses"),
+        pytest.param("Read", Fail(UNAVAILABLE), "node_unreachable", id="read-breaks"),
     ],
 )
 async def test_trouble_with_the_node_is_a_miss_with_its_reason(
-    kv, address, node, call: str, trouble_and_miss: tuple[Stall | Fail, str]
+    served: Served, call: str, trouble: Fail, miss: str
 ):
     """I5."""
-    await Turns(kv, address).play_and_save(PROMPT)
-    node.troubles[call], miss = trouble_and_miss
-    prefix, cache = await Turns(kv, address).load(PROMPT)
+    await Turns(served.kv, served.address).play_and_save(PROMPT)
+    served.node.troubles[call] = trouble
+    prefix, cache = await Turns(served.kv, served.address).load(PROMPT)
     assert (prefix.tokens, cache.length, prefix.miss) == (TierCounts(), 0, miss)
+
+
+@pytest.mark.parametrize(("call", "limit"), [("Match", "match_s"), ("Read", "stall_s")])
+async def test_a_node_that_stalls_is_a_miss(served: Served, call: str, limit: str):
+    """I5."""
+    await Turns(served.kv, served.address).play_and_save(PROMPT)
+    served.node.troubles[call] = Stall()
+    async with hearthkv.connect(settings=replace(PATIENT, **{limit: 0.1})) as hasty:
+        prefix, cache = await Turns(hasty, served.address).load(PROMPT)
+    assert (prefix.tokens, cache.length, prefix.miss) == (TierCounts(), 0, "timeout")
 
 
 async def test_a_node_that_is_not_there_is_a_miss(kv):
@@ -282,7 +304,7 @@ async def test_a_load_that_takes_too_long_in_all_ends_between_two_batches(kv, ad
 
 async def test_a_router_chooses_the_node_where_the_engine_has_none(address, node):
     router = FakeRouter(endpoint("n-1", address))
-    async with serving(router) as at, hearthkv.connect(at, settings=PATIENCE) as kv:
+    async with serving(router) as at, hearthkv.connect(at, settings=PATIENT) as kv:
         prefix = await Turns(kv, None).play_and_save(PROMPT)
         assert prefix.turn.node_id == "n-1"
         router.matched_blocks = 6
@@ -293,7 +315,7 @@ async def test_a_router_chooses_the_node_where_the_engine_has_none(address, node
 async def test_a_router_that_believes_too_much_costs_a_miss_and_no_more(address, node):
     """I6."""
     router = FakeRouter(endpoint("n-1", address), matched_blocks=6)
-    async with serving(router) as at, hearthkv.connect(at, settings=PATIENCE) as kv:
+    async with serving(router) as at, hearthkv.connect(at, settings=PATIENT) as kv:
         prefix = await Turns(kv, None).play_and_save(PROMPT)
         assert (prefix.tokens, prefix.miss) == (TierCounts(), "not_held")
         assert node_blocks(node) == 6

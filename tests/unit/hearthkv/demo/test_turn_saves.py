@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import grpc
 import pytest
 
 import hearthkv
 from hearthkv.client.kv import HearthKV
-from hearthkv.client.settings import ClientSettings
 from hearthkv.client.turn import Turn
 from hearthkv.core.clock import SystemClock
 from hearthkv.core.namespace import NamespaceSpec
@@ -21,6 +21,7 @@ from hearthkv.v1.cache_node_pb2 import WRITE_STATUS_NO_ROOM
 from tests.fakes.misbehaviour import Fail, Stall
 from tests.fakes.node import FakeNode
 from tests.fakes.servers import serving
+from tests.unit.hearthkv.demo.engine_kit import PATIENT
 
 SPEC = NamespaceSpec(b"n" * 16, block_size=4, block_bytes=64)
 S = SessionId("s")
@@ -39,8 +40,7 @@ async def address(node: FakeNode) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def kv() -> AsyncIterator[HearthKV]:
-    # A node that says nothing costs a test no longer than this.
-    async with hearthkv.connect(settings=ClientSettings(finish_s=0.2)) as kv:
+    async with hearthkv.connect(settings=PATIENT) as kv:
         yield kv
 
 
@@ -76,9 +76,9 @@ def stored(node: FakeNode, turn: Turn) -> list[int | None]:
 async def test_blocks_are_saved_batch_by_batch(kv, address, node, saves, meters):
     turn = await turn_of(kv, address, 5)
     saves.begin(turn, 0, payloads(5))
-    assert saves.is_saving(S)
+    assert saves.under_way(S)
     await saves.close()
-    assert not saves.is_saving(S)
+    assert not saves.under_way(S)
     assert stored(node, turn) == [0, 1, 2, 3, 4]
     assert [len(batch) for batch in node.write_batches] == [2, 2, 1]
     assert meters.value("engine_saved_blocks_total") == 5
@@ -86,7 +86,7 @@ async def test_blocks_are_saved_batch_by_batch(kv, address, node, saves, meters)
 
 async def test_nothing_to_save_is_no_save(kv, address, node, saves):
     saves.begin(await turn_of(kv, address, 1), 0, [])
-    assert not saves.is_saving(S)
+    assert not saves.under_way(S)
     await saves.close()
     assert node.calls["Write"] == 0
 
@@ -94,7 +94,7 @@ async def test_nothing_to_save_is_no_save(kv, address, node, saves):
 async def test_a_save_starts_where_the_sessions_last_save_has_come_to(kv, address, node, saves):
     first, second = await turn_of(kv, address, 3), await turn_of(kv, address, 5)
     saves.begin(first, 0, payloads(3))
-    saves.begin(second, 0, payloads(5))
+    saves.begin(second, 0, payloads(5), saves.under_way(S))
     await saves.close()
     assert stored(node, second) == [0, 1, 2, 3, 4]
     assert sum(map(len, node.write_batches)) == 5
@@ -103,7 +103,7 @@ async def test_a_save_starts_where_the_sessions_last_save_has_come_to(kv, addres
 async def test_a_save_of_another_prompt_starts_at_its_own_first_block(kv, address, node, saves):
     first, second = await turn_of(kv, address, 3), await turn_of(kv, address, 4, seed=1)
     saves.begin(first, 0, payloads(3))
-    saves.begin(second, 0, payloads(4))
+    saves.begin(second, 0, payloads(4), saves.under_way(S))
     await saves.close()
     assert stored(node, second) == [0, 1, 2, 3]
 
@@ -111,7 +111,7 @@ async def test_a_save_of_another_prompt_starts_at_its_own_first_block(kv, addres
 async def test_a_save_shorter_than_the_last_one_has_all_its_blocks_held(kv, address, node, saves):
     first, second = await turn_of(kv, address, 5), await turn_of(kv, address, 3)
     saves.begin(first, 0, payloads(5))
-    saves.begin(second, 0, payloads(3))
+    saves.begin(second, 0, payloads(3), saves.under_way(S))
     await saves.close()
     assert stored(node, second) == [0, 1, 2]
 
@@ -128,7 +128,7 @@ async def test_a_save_after_a_refused_one_starts_anew(kv, address, node, saves):
     first, second = await turn_of(kv, address, 2), await turn_of(kv, address, 3)
     node.write_statuses = [[WRITE_STATUS_NO_ROOM] * 2]
     saves.begin(first, 0, payloads(2))
-    saves.begin(second, 0, payloads(3))
+    saves.begin(second, 0, payloads(3), saves.under_way(S))
     await saves.close()
     assert stored(node, second) == [0, 1, 2]
 
@@ -140,12 +140,16 @@ async def test_a_turn_without_a_node_saves_nothing(kv, saves, meters):
     assert meters.value("engine_saved_blocks_total") == 0
 
 
-async def test_a_turn_may_wait_for_its_sessions_last_save(kv, address, node, saves):
-    turn = await turn_of(kv, address, 3)
-    saves.begin(turn, 0, payloads(3))
-    await saves.wait_for(S)
-    assert stored(node, turn) == [0, 1, 2]
-    await saves.wait_for(S)
+async def test_a_save_that_is_over_still_tells_the_next_one_how_far_it_came(
+    kv, address, node, saves
+):
+    first, second = await turn_of(kv, address, 3), await turn_of(kv, address, 5)
+    saves.begin(first, 0, payloads(3))
+    earlier = saves.under_way(S)
+    await saves.close()
+    saves.begin(second, 0, payloads(5), earlier)
+    await saves.close()
+    assert sum(map(len, node.write_batches)) == 5
 
 
 async def test_saves_above_the_limit_are_given_up(kv, address, node, meters):
@@ -153,40 +157,40 @@ async def test_saves_above_the_limit_are_given_up(kv, address, node, meters):
     large, small = await turn_of(kv, address, 6), await turn_of(kv, address, 1, "t", seed=1)
     saves.begin(large, 0, payloads(6))
     saves.begin(small, 0, payloads(1))
-    assert not saves.is_saving(SessionId("t"))
+    assert not saves.under_way(SessionId("t"))
     await saves.close()
     saves.begin(small, 0, payloads(1))
     await saves.close()
     assert (stored(node, large), stored(node, small)) == ([0, 1, 2, 3, 4, 5], [0])
 
 
-async def test_a_node_that_says_nothing_keeps_nobody_waiting_for_long(
-    kv, address, node, saves, meters
-):
+async def test_a_node_that_says_nothing_keeps_nobody_waiting_for_long(address, node, saves, meters):
     node.troubles["Write"] = Stall()
-    saves.begin(await turn_of(kv, address, 4), 0, payloads(4))
-    await saves.close()
-    assert not saves.is_saving(S)
+    async with hearthkv.connect(settings=replace(PATIENT, finish_s=0.1)) as hasty:
+        saves.begin(await turn_of(hasty, address, 4), 0, payloads(4))
+        await saves.close()
+    assert not saves.under_way(S)
     assert meters.value("engine_saved_blocks_total") == 0
 
 
 async def test_the_end_of_the_process_gives_up_what_takes_too_long(address, node, meters):
     node.troubles["Write"] = Stall()
     saves = saves_with(meters, close_s=0.05)
-    async with hearthkv.connect(settings=ClientSettings(finish_s=60)) as kv:
+    async with hearthkv.connect(settings=PATIENT) as kv:
         turn, other = await turn_of(kv, address, 1), await turn_of(kv, address, 1, "t", seed=1)
         saves.begin(turn, 0, payloads(1))
-        saves.begin(turn, 0, payloads(1))
+        saves.begin(turn, 0, payloads(1), saves.under_way(S))
         saves.begin(other, 0, payloads(1))
         await saves.close()
-        assert not saves.is_saving(S)
-        assert not saves.is_saving(SessionId("t"))
+        assert not saves.under_way(S)
+        assert not saves.under_way(SessionId("t"))
 
 
 async def test_a_save_goes_on_where_the_one_before_it_was_cancelled(kv, address, node, saves):
     turn = await turn_of(kv, address, 2)
     saves.begin(turn, 0, payloads(2))
-    saves._last[S].cancel()
-    saves.begin(turn, 0, payloads(2))
+    cancelled = saves.under_way(S)
+    cancelled.cancel()
+    saves.begin(turn, 0, payloads(2), cancelled)
     await saves.close()
     assert stored(node, turn) == [0, 1]
