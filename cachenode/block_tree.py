@@ -78,16 +78,18 @@ class BlockTree:
                 high = middle
         return low
 
-    def prefix(self, namespace_id: bytes, keys: PackedKeys) -> Iterator[Block]:
+    def prefix(self, namespace_id: bytes, keys: PackedKeys) -> list[Block]:
         """The leading blocks that are held, in order, each looked up: right for any keys."""
+        run: list[Block] = []
         namespace = self._namespaces.get(namespace_id)
-        if namespace is None:
-            return
-        for key in keys:
-            block = namespace.blocks.get(key)
-            if block is None:
-                return
-            yield block
+        if namespace is not None:
+            find = namespace.blocks.get
+            for key in keys:
+                block = find(key)
+                if block is None:
+                    break
+                run.append(block)
+        return run
 
     def add(self, spec: NamespaceSpec, copy: Copy) -> Block:
         """Hold a block. Its parent is held, and it is not."""

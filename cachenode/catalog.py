@@ -251,13 +251,11 @@ class Catalog:
         Returns:
             The pin, without a name if nothing is held or there are too many pins.
         """
-        last: Block | None = None
-        for block in self._tree.prefix(query.namespace_id, query.keys):
-            last = block
-        if last is None or self._pins.is_full:
+        run = self._tree.prefix(query.namespace_id, query.keys)
+        if not run or self._pins.is_full:
             return Pinned("", 0)
-        self._pins.add(pin_id, last, now + query.ttl_s)
-        return Pinned(pin_id, last.depth + 1)
+        self._pins.add(pin_id, run[-1], now + query.ttl_s)
+        return Pinned(pin_id, run[-1].depth + 1)
 
     def unpin(self, pin_id: str) -> int:
         """End a pin and return how many blocks it kept; 0 if it is over already."""

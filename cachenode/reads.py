@@ -1,6 +1,6 @@
 """Reads that are planned and not yet finished. Pure."""
 
-from collections.abc import Iterator
+from itertools import takewhile
 
 from cachenode.block import Block, Copy
 from cachenode.holdings import Holdings
@@ -8,7 +8,7 @@ from cachenode.plans import ReadPlan
 from hearthkv.core.block_io import ReadEnd
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.session_id import SessionId
-from hearthkv.core.tier import TierCounts
+from hearthkv.core.tier import Tier, TierCounts
 
 
 class Reads:
@@ -27,11 +27,12 @@ class Reads:
         """Count the leading blocks that a read would give now, by tier."""
         length = self._holdings.tree.prefix_length(namespace_id, keys)
         run = self._readable(namespace_id, keys.slice(0, length))
-        return TierCounts.count(block.tier for block in run)
+        dram = [block.copy.ref.tier for block in run].count(Tier.DRAM)
+        return TierCounts(dram=dram, ssd=len(run) - dram)
 
     def plan(self, namespace_id: bytes, keys: PackedKeys, session_id: SessionId | None) -> ReadPlan:
         """Plan a read of the longest run of held blocks, and keep their copies."""
-        blocks = list(self._readable(namespace_id, keys))
+        blocks = self._readable(namespace_id, keys)
         plan = ReadPlan(
             tuple(block.copy.ref for block in blocks), self._end(namespace_id, keys, len(blocks))
         )
@@ -52,13 +53,13 @@ class Reads:
         if last is not None:
             self._holdings.heat(last)
 
-    def _readable(self, namespace_id: bytes, keys: PackedKeys) -> Iterator[Block]:
+    def _readable(self, namespace_id: bytes, keys: PackedKeys) -> list[Block]:
         """The leading held blocks, up to the first whose tier is in trouble."""
         shelves = self._holdings.shelves
-        for block in self._holdings.tree.prefix(namespace_id, keys):
-            if shelves[block.tier].trouble:
-                return
-            yield block
+        run = self._holdings.tree.prefix(namespace_id, keys)
+        if any(shelf.trouble for shelf in shelves.values()):
+            return list(takewhile(lambda block: not shelves[block.tier].trouble, run))
+        return run
 
     def _end(self, namespace_id: bytes, keys: PackedKeys, length: int) -> ReadEnd:
         if length == len(keys):

@@ -18,25 +18,26 @@ class LruWithMediaPriority(Generic[Entry]):
 
     def __init__(self) -> None:
         self._lists: dict[Tier, OrderedDict[Entry, None]] = {tier: OrderedDict() for tier in Tier}
-        self._tiers: dict[Entry, Tier] = {}
+        self._homes: dict[Entry, OrderedDict[Entry, None]] = {}
+        """The list that an entry is in."""
 
     def added(self, entry: Entry, tier: Tier) -> None:
         """Put an entry at the hot end of its tier's list."""
         self.removed(entry)
-        self._tiers[entry] = tier
-        self._lists[tier][entry] = None
+        home = self._homes[entry] = self._lists[tier]
+        home[entry] = None
 
     def touched(self, entry: Entry) -> None:
         """Put a known entry at the hot end."""
-        tier = self._tiers.get(entry)
-        if tier is not None:
-            self._lists[tier].move_to_end(entry)
+        home = self._homes.get(entry)
+        if home is not None:
+            home.move_to_end(entry)
 
     def removed(self, entry: Entry) -> None:
         """Forget an entry."""
-        tier = self._tiers.pop(entry, None)
-        if tier is not None:
-            del self._lists[tier][entry]
+        home = self._homes.pop(entry, None)
+        if home is not None:
+            del home[entry]
 
     def victims(self, tier: Tier, count: int) -> list[Entry]:
         """Name the `count` coldest of a tier, coldest first."""
