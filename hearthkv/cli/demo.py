@@ -1,0 +1,80 @@
+"""`hearthkv demo`: starts a cluster, plays a session before it, shows what came of it."""
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from hearthkv.cli.arguments import DemoOptions
+from hearthkv.cli.interrupt import run_until_signalled
+from hearthkv.cli.progress import demo_progress
+from hearthkv.core.errors import StartupError
+from hearthkv.demo import chart, table
+from hearthkv.demo.agent import SessionSize
+from hearthkv.demo.cluster_plan import ClusterPlan
+from hearthkv.demo.local_cluster import local_cluster
+from hearthkv.demo.model_package import find_model_file
+from hearthkv.demo.play import demo_cache, open_agent, play_demo
+from hearthkv.demo.turn_record import DemoResult
+from hearthkv.demo.verdict import faults
+
+EXIT_FAULT = 1
+"""The demo ran to its end and has not shown what it should."""
+
+
+def run(options: DemoOptions) -> int:
+    """
+    Play the demo and return the exit code.
+
+    Raises:
+        StartupError: If the cluster doesn't come up, or a result can't be written.
+        ModelFileError: If the model is not installed.
+        PeerError: If the cluster stops answering.
+        KeyboardInterrupt: If a signal ended it.
+    """
+    find_model_file()
+    json_path = options.json or options.output / "demo.json"
+    chart_path = options.output / "demo.png"
+    # Now rather than after minutes of playing.
+    for path in (json_path, chart_path):
+        check_writable(path)
+    console = Console()
+    result = run_until_signalled(_play(options, console))
+    console.print(table.render(result))
+    chart.draw(result, chart_path)
+    json_path.write_text(json.dumps(result.as_json(), indent=2) + "\n", encoding="utf-8")
+    console.print(f"Chart: {chart_path}   All figures: {json_path}", highlight=False)
+    return exit_code(result)
+
+
+def check_writable(path: Path) -> None:
+    """
+    Make the folder of a file, and see that the file can be written. What is in it stays.
+
+    Raises:
+        StartupError: If it can't.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()
+    except OSError as error:
+        raise StartupError(f"{path} can't be written: {error.strerror}") from error
+
+
+async def _play(options: DemoOptions, console: Console) -> DemoResult:
+    plan = ClusterPlan(nodes=options.nodes, kv_cache=demo_cache(options.tokens))
+    with demo_progress(console) as progress:
+        async with local_cluster(plan) as cluster, open_agent(cluster) as agent:
+            size = SessionSize(options.tokens, options.rounds)
+            return await play_demo(agent, cluster, size, progress)
+
+
+def exit_code(result: DemoResult) -> int:
+    """Return 0 for a demo without faults; else tell the first one on standard error."""
+    found = faults(result)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        print(f"hearthkv demo: {found[0]}{more}", file=sys.stderr)
+        return EXIT_FAULT
+    return 0

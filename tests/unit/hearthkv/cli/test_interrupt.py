@@ -1,0 +1,33 @@
+"""A signal ends the work in order."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from hearthkv.cli.interrupt import run_until_signalled
+
+
+def test_work_that_ends_by_itself_has_its_result():
+    async def work() -> int:
+        return 7
+
+    assert run_until_signalled(work()) == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_work_close_what_it_opened(number: signal.Signals):
+    did: list[str] = []
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await asyncio.sleep(0)
+            did.append("closed")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_until_signalled(work())
+    assert did == ["closed"]

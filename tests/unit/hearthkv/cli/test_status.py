@@ -1,0 +1,55 @@
+"""The tables of `hearthkv status` show what a router knows."""
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from hearthkv.cli.arguments import StatusOptions
+from hearthkv.cli.status import MIB, nodes_table, run, sessions_table
+from hearthkv.core.errors import BadInputError, PeerError
+from hearthkv.core.routing import NodeEndpoint, NodeLoad, NodeState, NodeStatus, SessionStatus
+from hearthkv.core.session_id import NodeId, SessionId
+from hearthkv.core.tier import Tier, TierUsage
+
+
+def shown(table: Table) -> str:
+    console = Console(width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return " ".join(capture.get().replace("│", " ").split())
+
+
+def test_a_node_is_shown_with_what_it_holds():
+    endpoint = NodeEndpoint(NodeId("node-1"), "127.0.0.1:7500", "http://127.0.0.1:8000")
+    load = NodeLoad(
+        tiers=(
+            TierUsage(Tier.DRAM, 3 * MIB, 0, 10 * MIB, 4),
+            TierUsage(Tier.SSD, 0, 0, 20 * MIB, 0, "read-only file system"),
+        )
+    )
+    text = shown(nodes_table([NodeStatus(endpoint, load, 4, 2, 0.34)]))
+    assert (
+        "node-1 live 127.0.0.1:7500 http://127.0.0.1:8000 "
+        "3 / 10 MiB 0 / 20 MiB, read-only file system 4 2 0.3 s"
+    ) in text
+
+
+def test_a_node_that_has_said_nothing_yet_is_shown_too():
+    endpoint = NodeEndpoint(NodeId("node-1"), "127.0.0.1:7500", state=NodeState.SUSPECT)
+    text = shown(nodes_table([NodeStatus(endpoint, NodeLoad(), 0, 0, 4.0)]))
+    assert "node-1 suspect 127.0.0.1:7500 - - - 0 0 4.0 s" in text
+
+
+def test_a_session_is_shown_with_its_last_turn():
+    session = SessionStatus(SessionId("mine"), NodeId("node-1"), 10, 2466, 149, 7.4)
+    assert "mine node-1 10 2466 149 7 s" in shown(sessions_table([session]))
+
+
+def test_a_router_that_is_not_there_is_trouble():
+    with pytest.raises(PeerError, match=r"127\.0\.0\.1:1"):
+        run(StatusOptions("127.0.0.1:1"))
+
+
+def test_an_address_that_is_none_is_trouble():
+    with pytest.raises(BadInputError):
+        run(StatusOptions("nowhere"))
