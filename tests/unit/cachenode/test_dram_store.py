@@ -1,0 +1,177 @@
+"""Tests of `cachenode.dram_store` beyond the contract: what is Redis' own."""
+
+import pytest
+
+from cachenode.block_frame import BlockFrame
+from cachenode.dram_store import DramStore, server_label
+from hearthkv.core.checksum import block_checksum
+from hearthkv.core.errors import BlockLostError, SettingsError, StoreFullError
+from hearthkv.core.errors import StoreUnavailableError as Unavailable
+from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.core.session_id import NodeId
+from hearthkv.core.tier import Tier
+from tests.conftest import StartRedis
+from tests.redis_process import RedisProcess
+
+SPEC = NamespaceSpec(b"n" * 16, 16, 100)
+PAYLOAD = bytes(100)
+
+
+def frame(number: int) -> BlockFrame:
+    key = number.to_bytes(16, "big")
+    return BlockFrame(SPEC, key, b"", block_checksum(SPEC.namespace_id, key, PAYLOAD), number)
+
+
+def store_on(*urls: str, node: str = "a", epoch: int = 1, deadline_s: float = 5) -> DramStore:
+    return DramStore(urls, node_id=NodeId(node), epoch=epoch, deadline_s=deadline_s)
+
+
+async def frames_in(store: DramStore) -> set[int]:
+    return {frame.sequence async for part in store.scan() for frame in part.frames}
+
+
+@pytest.mark.parametrize(
+    ("url", "label"),
+    [
+        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock"),
+        ("unix://:secret@/run/redis.sock", "unix:///run/redis.sock"),
+        ("redis://user:secret@host:6379/0", "redis://host:6379/0"),
+        ("redis://:se@cret@host:6379", "redis://host:6379"),
+        ("rediss://host:6380", "rediss://host:6380"),
+        ("host:secret", "a URL of no known scheme"),
+    ],
+)
+def test_a_label_shows_no_password(url: str, label: str):
+    assert server_label(url) == label
+
+
+@pytest.mark.parametrize("url", ["redis://:pa/secret@host:1", "http://:secret@host", "secret"])
+def test_a_bad_url_is_refused_without_its_password(url: str):
+    with pytest.raises(SettingsError, match="redis_urls") as refused:
+        store_on(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_store_without_servers_is_refused():
+    with pytest.raises(SettingsError, match="redis_urls is empty"):
+        store_on()
+
+
+async def test_two_nodes_share_a_server_and_see_only_their_own(redis_server: RedisProcess):
+    ours, theirs = store_on(redis_server.url), store_on(redis_server.url, node="b")
+    await ours.put(frame(1), PAYLOAD)
+    await theirs.put(frame(2), PAYLOAD)
+    assert await frames_in(ours) == {1}
+    assert await frames_in(theirs) == {2}
+    await ours.close()
+    await theirs.close()
+
+
+async def test_blocks_spread_over_servers_and_are_found_on_theirs(
+    redis_server: RedisProcess, start_redis: StartRedis
+):
+    other = start_redis()
+    both = store_on(redis_server.url, other.url)
+    for number in range(40):
+        await both.put(frame(number), PAYLOAD)
+    first = store_on(redis_server.url)
+    on_first = await frames_in(first)
+    assert 5 < len(on_first) < 35
+    # The one server is the place of all blocks for this store, so it keeps what it finds; for
+    # both, what lies on the wrong one would never be looked for.
+    for number in range(100, 120):
+        await first.put(frame(number), PAYLOAD)
+    found = await frames_in(both)
+    assert set(range(40)) < found < {*range(40), *range(100, 120)}
+    assert await frames_in(first) < found
+    await both.close()
+    await first.close()
+
+
+async def test_a_value_that_is_no_block_is_removed_by_a_scan(redis_server: RedisProcess):
+    store = store_on(redis_server.url)
+    await store.put(frame(1), PAYLOAD)
+    redis_server.command("SET", "hearthkv:a:block:junk", "junk")
+    redis_server.command("LPUSH", "hearthkv:a:block:list", "junk")
+    redis_server.command("SET", "somebody", "else's")
+    parts = [part async for part in store.scan()]
+    assert sum(part.removed for part in parts) == 2
+    assert redis_server.command("DBSIZE") == b":2\r\n"
+    await store.close()
+
+
+async def test_an_emptied_server_is_not_the_same(redis_server: RedisProcess):
+    store = store_on(redis_server.url)
+    assert [(await store.check()).is_same for _ in range(2)] == [False, True]
+    redis_server.command("FLUSHALL")
+    assert [(await store.check()).is_same for _ in range(2)] == [False, True]
+    await store.close()
+
+
+async def test_a_restarted_server_is_not_the_same(start_redis: StartRedis):
+    server = start_redis()
+    store = store_on(server.url)
+    await store.check()
+    server.kill()
+    look = await store.check()
+    assert (look.is_same, bool(look.trouble)) == (False, True)
+    server.start()
+    look = await store.check()
+    assert (look.is_same, look.trouble) == (False, "")
+    await store.close()
+
+
+async def test_a_server_that_another_start_took_over_is_not_the_same(redis_server: RedisProcess):
+    ours, theirs = store_on(redis_server.url), store_on(redis_server.url, epoch=2)
+    await ours.check()
+    await theirs.check()
+    assert not (await ours.check()).is_same
+    await ours.close()
+    await theirs.close()
+
+
+async def test_a_server_that_evicts_by_itself_is_advised_against(start_redis: StartRedis):
+    server = start_redis("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+    store = store_on(server.url)
+    look = await store.check()
+    assert (look.trouble, "noeviction" in look.advice) == ("", True)
+    assert (await store.check()).advice == ""  # said once
+    await store.close()
+
+
+async def test_a_full_server_is_full_and_not_away(start_redis: StartRedis):
+    server = start_redis("--maxmemory", "1")
+    store = store_on(server.url)
+    with pytest.raises(StoreFullError, match="is full"):
+        await store.put(frame(1), PAYLOAD)
+    await store.close()
+
+
+async def test_a_frozen_server_is_away_after_the_deadline(start_redis: StartRedis):
+    server = start_redis()
+    store = store_on(server.url, deadline_s=0.05)
+    server.freeze()
+    with pytest.raises(Unavailable, match=r"redis.sock"):
+        await store.get(frame(1).ref(Tier.DRAM))
+    server.thaw()
+    await store.close()
+
+
+async def test_a_password_opens_a_server_and_shows_in_no_error(start_redis: StartRedis):
+    server = start_redis("--requirepass", "s3cret")
+    path = str(server.socket_path)
+    good, bad = store_on(f"unix://:s3cret@{path}"), store_on(f"unix://:wr0ng@{path}")
+    await good.put(frame(1), PAYLOAD)
+    with pytest.raises(Unavailable) as refused:
+        await bad.put(frame(1), PAYLOAD)
+    assert "wr0ng" not in str(refused.value)
+    assert "wr0ng" not in (await bad.check()).trouble
+    await good.close()
+    await bad.close()
+
+
+async def test_a_value_of_another_kind_is_no_block(redis_server: RedisProcess):
+    store = store_on(redis_server.url)
+    with pytest.raises(BlockLostError, match="no value"):
+        await store.get(frame(1).ref(Tier.DRAM))
+    await store.close()
