@@ -69,6 +69,13 @@ def test_tiers_are_exact_for_every_node():
     assert index.tiers(B, NS, keys.slice(0, 4)) == TierCounts(hbm=3, ssd=1)
 
 
+@pytest.mark.parametrize("blocks", [255, 256, 257, 700])
+def test_tiers_of_long_prompts_are_exact(blocks: int):
+    keys = prompt(blocks)
+    index = index_of((A, keys.slice(0, 200), Tier.SSD), (A, keys.slice(200, blocks), Tier.DRAM))
+    assert index.tiers(A, NS, keys) == TierCounts(dram=blocks - 200, ssd=200)
+
+
 def test_tiers_of_a_node_with_one_tier_in_use_are_that_tier():
     index = index_of((A, prompt(10), Tier.SSD), (A, prompt(10), Tier.DRAM))
     assert index.tiers(A, NS, prompt(7)) == TierCounts(dram=7)
