@@ -1,3 +1,5 @@
+"""Metrics are declared, moved and served."""
+
 import urllib.request
 
 import pytest

@@ -1,3 +1,5 @@
+"""Layers, refusals and the printed form of settings."""
+
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""An event is a line and a metric."""
+
 import enum
 import logging
 from collections.abc import Iterator

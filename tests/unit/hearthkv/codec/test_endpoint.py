@@ -1,3 +1,5 @@
+"""Where a node is, in both messages that say so."""
+
 import math
 
 import pytest

@@ -1,3 +1,5 @@
+"""`router.proto`: round trips, and messages that no correct peer sends."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

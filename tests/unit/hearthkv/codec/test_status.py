@@ -1,3 +1,5 @@
+"""The reason of an error survives the trailers, and foreign trailers do no harm."""
+
 import pytest
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc.error_details_pb2 import ErrorInfo

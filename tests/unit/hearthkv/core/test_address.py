@@ -1,3 +1,5 @@
+"""What an address is."""
+
 import pytest
 
 from hearthkv.core.address import split_address

@@ -1,3 +1,5 @@
+"""Which outcomes of a write mean that the block is held."""
+
 import pytest
 
 from hearthkv.core.block_io import WriteStatus

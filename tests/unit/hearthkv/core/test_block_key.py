@@ -1,3 +1,5 @@
+"""Keys are chained, the same everywhere, and hashed once; tokens come in many shapes."""
+
 import os
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""The checksum sees any damage, and any mix-up of blocks."""
+
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st

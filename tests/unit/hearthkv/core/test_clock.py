@@ -1,3 +1,5 @@
+"""The real clock and the one that tests turn."""
+
 import math
 
 import pytest

@@ -1,3 +1,5 @@
+"""The tree of errors is the one that its docstring draws."""
+
 import inspect
 import re
 

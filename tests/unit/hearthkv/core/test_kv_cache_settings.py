@@ -1,3 +1,5 @@
+"""What a cache may look like, and how the tiers share it."""
+
 import math
 
 import pytest

@@ -1,3 +1,5 @@
+"""Any difference is another namespace, in every process the same."""
+
 import os
 import subprocess
 import sys

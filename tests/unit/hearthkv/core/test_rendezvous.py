@@ -1,3 +1,5 @@
+"""Sessions are shared by weight, and move only when they must (I8)."""
+
 import math
 from collections import Counter
 

@@ -1,3 +1,5 @@
+"""Defaults and labels of what is said about placement."""
+
 import pytest
 
 from hearthkv.core.routing import (

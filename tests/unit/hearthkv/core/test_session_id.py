@@ -1,3 +1,5 @@
+"""Which session and node ids are taken."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

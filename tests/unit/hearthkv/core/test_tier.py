@@ -1,3 +1,5 @@
+"""Counting by tier."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 
