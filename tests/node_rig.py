@@ -4,14 +4,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 
 from cachenode import events
+from cachenode.block import BlockRef
 from cachenode.block_frame import FRAME_BYTES
 from cachenode.catalog import Catalog
 from cachenode.eviction import policy_named
 from cachenode.node import CacheNode, NodeIdentity
-from cachenode.plans import TierLimits
+from cachenode.plans import TierLimits, WriteTicket
 from cachenode.store import BlockStore
+from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
 from hearthkv.core.block_io import (
     BlockChunk,
@@ -144,3 +147,49 @@ async def open_node(
         )
         await node.start()
         yield Rig(node, meters)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the beats of a node share, without the node."""
+
+    catalog: Catalog
+    stores: TierStores
+    telemetry: Telemetry
+    meters: PrometheusMeters
+    clock: ManualClock
+
+
+def parts_over(stores: Mapping[Tier, BlockStore], *, blocks_max: int = BLOCKS_MAX) -> Parts:
+    """The parts of a node whose tiers hold `blocks_max` blocks of SPEC each."""
+    meters = PrometheusMeters(events.METRICS)
+    telemetry = Telemetry(logging.getLogger("test"), meters)
+    clock = ManualClock()
+    limits = TierLimits(blocks_max * STORED_BYTES, FRAME_BYTES)
+    catalog = Catalog(
+        dram=limits,
+        ssd=limits,
+        offload_threshold=0.85,
+        policy=policy_named("lru_with_media_priority"),
+    )
+    tier_stores = TierStores(catalog, stores, clock=clock, telemetry=telemetry)
+    return Parts(catalog, tier_stores, telemetry, meters, clock)
+
+
+async def hold(parts: Parts, keys: Sequence[bytes]) -> list[BlockRef]:
+    """Store a prompt as a write would, and return its copies."""
+    refs = []
+    for key, before in zip(keys, [b"", *keys], strict=False):
+        header = header_of(key, before)
+        ticket = parts.catalog.plan_write(
+            SPEC,
+            key=key,
+            parent_key=before,
+            size_bytes=SPEC.block_bytes,
+            checksum=header.checksum,
+        )
+        assert isinstance(ticket, WriteTicket)
+        assert await parts.stores.store(SPEC, ticket.target, payload_of(key))
+        parts.catalog.commit_write(ticket)
+        refs.append(ticket.target)
+    return refs
