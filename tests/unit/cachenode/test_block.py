@@ -1,3 +1,5 @@
+"""Records of blocks and copies."""
+
 from cachenode.block import Block, Copy, CopyState
 from hearthkv.core.tier import Tier
 from tests.unit.cachenode.catalog_kit import NAMESPACE_ID, key, ref

@@ -1,3 +1,5 @@
+"""Held blocks, closed under prefixes: I2."""
+
 import pytest
 
 from cachenode.block import Block, Copy

@@ -1,3 +1,5 @@
+"""Forgetting on request or after a loss."""
+
 from hearthkv.core.block_io import DropBlocks, DropNamespace, DropSession, PinQuery
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import Tier

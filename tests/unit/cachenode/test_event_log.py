@@ -1,3 +1,5 @@
+"""Numbered events and inventories for routers: I6."""
+
 import pytest
 
 from cachenode import event_log

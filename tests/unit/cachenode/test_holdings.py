@@ -1,3 +1,5 @@
+"""Tree, shelves, ranks, marks and events change together."""
+
 import pytest
 
 from cachenode.block import CopyState

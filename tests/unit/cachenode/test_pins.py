@@ -1,3 +1,5 @@
+"""Pins and their times."""
+
 import pytest
 
 from cachenode import pins as pins_module

@@ -1,3 +1,5 @@
+"""What the catalog and the node hand each other."""
+
 import pytest
 
 from cachenode.plans import Demotions, Move, TierLimits

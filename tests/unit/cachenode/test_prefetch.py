@@ -1,3 +1,5 @@
+"""Lifting from the SSD to DRAM."""
+
 import pytest
 
 from cachenode import prefetch

@@ -1,3 +1,5 @@
+"""Reads from plan to finish."""
+
 import pytest
 
 from hearthkv.core.block_io import DropBlocks, ReadEnd

@@ -1,3 +1,5 @@
+"""Recovery of what the stores hold: I4."""
+
 import random
 
 import pytest

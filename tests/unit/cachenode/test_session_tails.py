@@ -1,3 +1,5 @@
+"""Where the prompts of sessions end."""
+
 import pytest
 
 from cachenode.block import Block

@@ -1,3 +1,5 @@
+"""One tier's copies and bytes: I3."""
+
 import pytest
 
 from cachenode.block import Copy, CopyState

@@ -1,3 +1,5 @@
+"""Moves between tiers, and evictions."""
+
 import pytest
 
 from cachenode import tiering

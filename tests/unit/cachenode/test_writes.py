@@ -1,3 +1,5 @@
+"""Writes from plan to commit."""
+
 import pytest
 
 from cachenode.plans import WriteTicket

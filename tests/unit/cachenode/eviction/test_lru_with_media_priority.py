@@ -1,3 +1,5 @@
+"""Least recently used first, a list a medium."""
+
 from cachenode.eviction.lru_with_media_priority import LruWithMediaPriority
 from hearthkv.core.tier import Tier
 

@@ -1,3 +1,5 @@
+"""The protocol of eviction policies."""
+
 import inspect
 
 import pytest

@@ -1,3 +1,5 @@
+"""Policies by name."""
+
 from cachenode.eviction.registry import POLICIES, policy_named
 from hearthkv.core.kv_cache_settings import EVICTION_POLICIES
 
