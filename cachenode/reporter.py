@@ -1,7 +1,7 @@
 """One node's conversation with one router: who it is, what it holds, and what changes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
 from grpc import aio
@@ -19,10 +19,11 @@ from hearthkv.core.routing import (
     NodeMessage,
     PrefetchOrder,
     ResyncOrder,
+    RouterMessage,
     Welcome,
 )
 from hearthkv.telemetry import Telemetry
-from hearthkv.v1 import membership_pb2, membership_pb2_grpc
+from hearthkv.v1 import membership_pb2_grpc
 
 HEARTBEAT_EVERY_S: Final = 1.0
 EVENTS_EVERY_S: Final = 0.05
@@ -40,7 +41,7 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 
-_Call: TypeAlias = "aio.StreamStreamCall[membership_pb2.JoinRequest, membership_pb2.JoinResponse]"
+_Send: TypeAlias = Callable[[NodeMessage], Awaitable[None]]
 
 
 class Reporter:
@@ -94,8 +95,17 @@ class Reporter:
         """Hold one stream until it breaks; return why it did."""
         self._is_resync_due = True
         async with aio.insecure_channel(self._router, options=_CHANNEL_OPTIONS) as channel:
-            call: _Call = membership_pb2_grpc.MembershipStub(channel).Join()
-            ends = {asyncio.create_task(self._speak(call)), asyncio.create_task(self._listen(call))}
+            call = membership_pb2_grpc.MembershipStub(channel).Join()
+
+            async def send(said: NodeMessage) -> None:
+                async with asyncio.timeout(SEND_TIMEOUT_S):
+                    await call.write(encode_node_message(said))
+
+            answers = (decode_router_message(message) async for message in call)
+            ends = {
+                asyncio.create_task(self._speak(send)),
+                asyncio.create_task(self._listen(answers)),
+            }
             try:
                 done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -105,32 +115,32 @@ class Reporter:
                 await asyncio.wait(ends)
         return "; ".join(sorted(end.result() for end in done))
 
-    async def _speak(self, call: _Call) -> str:
+    async def _speak(self, send: _Send) -> str:
         """Tell the router everything, until that fails; return why it did."""
         try:
-            await self._send(call, NodeHello(self._endpoint, self._node.identity.version))
+            await send(NodeHello(self._endpoint, self._node.identity.version))
             beat_due_s = self._clock.now()
             while True:
-                await self._report_changes(call)
+                await self._report_changes(send)
                 if self._clock.now() >= beat_due_s:
                     beat_due_s = self._clock.now() + HEARTBEAT_EVERY_S
-                    await self._send(call, self._load())
+                    await send(self._load())
                 await asyncio.sleep(EVENTS_EVERY_S)
         except (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError) as error:
             return _reason(error)
         except TimeoutError:
             return f"took no message for {SEND_TIMEOUT_S:g} s"
 
-    async def _report_changes(self, call: _Call) -> None:
+    async def _report_changes(self, send: _Send) -> None:
         if self._is_resync_due or self._changes.is_overrun:
             self._is_resync_due = False
             # In one tick, so that the numbered changes begin where the inventory ends.
             self._changes.restart()
             inventory = self._node.catalog.snapshot()
             for part in inventory:
-                await self._send(call, part)
+                await send(part)
         while (batch := self._changes.take()) is not None:
-            await self._send(call, batch)
+            await send(batch)
 
     def _load(self) -> NodeLoad:
         return NodeLoad(
@@ -139,21 +149,16 @@ class Reporter:
             calls_in_flight=self._node.calls_in_flight,
         )
 
-    async def _send(self, call: _Call, said: NodeMessage) -> None:
-        async with asyncio.timeout(SEND_TIMEOUT_S):
-            await call.write(encode_node_message(said))
-
-    async def _listen(self, call: _Call) -> str:
+    async def _listen(self, answers: AsyncIterator[RouterMessage]) -> str:
         """Follow the router's orders until the stream ends; return why it did."""
         try:
-            async for message in call:
-                self._follow(message)
+            async for said in answers:
+                self._follow(said)
         except (aio.AioRpcError, aio.UsageError, BadInputError) as error:
             return _reason(error)
         return "ended the stream"
 
-    def _follow(self, message: membership_pb2.JoinResponse) -> None:
-        said = decode_router_message(message)
+    def _follow(self, said: RouterMessage) -> None:
         if isinstance(said, Welcome):
             self._failures = 0
             self._reason_told = ""
