@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass, field
 
 from hearthkv.core.errors import BadInputError, SettingsError
+from hearthkv.core.log_level import check_log_level
 from hearthkv.core.session_id import check_node_id
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,4 @@ class CacheNodeSettings:
             raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
         if not -1 <= self.metrics_port <= 65535:
             raise SettingsError(f"metrics_port is {self.metrics_port}, must be in -1..65535")
-        if self.log_level not in LOG_LEVELS:
-            raise SettingsError(
-                f"log_level is {self.log_level!r}, must be one of {', '.join(LOG_LEVELS)}"
-            )
+        check_log_level(self.log_level)

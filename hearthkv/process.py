@@ -28,7 +28,16 @@ from pathlib import Path
 from typing import TypeVar, get_type_hints
 
 from hearthkv.core.errors import SettingsError, StartupError
-from hearthkv.settings import Loaded, Section, describe, flag_name, load, read_toml, variable_name
+from hearthkv.settings import (
+    SECTION_NAMES,
+    Loaded,
+    Section,
+    describe,
+    flag_name,
+    load,
+    read_toml,
+    variable_name,
+)
 
 Settings = TypeVar("Settings")
 
@@ -78,8 +87,8 @@ class CommandLine:
         }
         self._tables: Mapping[str, Mapping[str, object]] = {}
         if given.config:
-            known = tuple(section.name for section in sections)
-            self._tables = read_toml(Path(given.config), known)
+            known = dict.fromkeys((*(section.name for section in sections), *SECTION_NAMES))
+            self._tables = read_toml(Path(given.config), tuple(known))
 
     def load(self, section: Section[Settings]) -> Settings:
         """

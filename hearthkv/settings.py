@@ -26,6 +26,10 @@ _PASSWORD = re.compile(r"(://[^/@\s]*:)[^@\s]*@")
 Scalar = bool | int | float | str | list[str] | tuple[str, ...]
 
 
+SECTION_NAMES = ("kv_cache", "router", "cachenode", "engine")
+"""All sections there are: one file may serve a whole cluster, and each process reads its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section(Generic[Settings_co]):
     """One table of the TOML file and the dataclass that it fills."""

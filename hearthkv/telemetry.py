@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from hearthkv.core.errors import SettingsError
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
+from hearthkv.core.log_level import check_log_level
 
 
 class Event(Protocol):
@@ -117,8 +115,7 @@ def configure_logging(level_name: str) -> None:
     Raises:
         SettingsError: If the level is none of LOG_LEVELS.
     """
-    if level_name not in LOG_LEVELS:
-        raise SettingsError(f"log_level is {level_name!r}, must be one of {', '.join(LOG_LEVELS)}")
+    check_log_level(level_name)
     logging.basicConfig(
         level=level_name.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )

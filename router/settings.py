@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 
 from hearthkv.core.errors import SettingsError
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
+from hearthkv.core.log_level import check_log_level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +55,7 @@ class RouterSettings:
     """Seconds that running calls get to finish after SIGTERM."""
 
     def __post_init__(self) -> None:
-        if self.log_level not in LOG_LEVELS:
-            raise SettingsError(
-                f"log_level is {self.log_level!r}, must be one of {', '.join(LOG_LEVELS)}"
-            )
+        check_log_level(self.log_level)
         if not -1 <= self.metrics_port <= 65_535:
             raise SettingsError(f"metrics_port is {self.metrics_port}, must be in -1..65535")
         if not 0 < self.lease_s < math.inf:

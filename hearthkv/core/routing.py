@@ -68,18 +68,6 @@ class RouteQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """The node for a turn, by name."""
-
-    node_id: NodeId
-    matched: TierCounts
-    """Leading blocks of the prompt that it holds, as far as the router knows."""
-
-    home_node_id: NodeId
-    reason: PlacementReason
-
-
-@dataclass(frozen=True, slots=True)
 class Route:
     """The node for a turn, with the address to reach it at."""
 

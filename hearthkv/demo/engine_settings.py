@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from hearthkv.client.peers import check_address
 from hearthkv.core.address import split_address
 from hearthkv.core.errors import BadInputError, SettingsError, StartupError
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
+from hearthkv.core.log_level import check_log_level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +40,7 @@ class EngineSettings:
         for name in ("threads", "requests_max"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 1")
-        if self.log_level not in LOG_LEVELS:
-            raise SettingsError(
-                f"log_level is {self.log_level!r}, must be one of {', '.join(LOG_LEVELS)}"
-            )
+        check_log_level(self.log_level)
 
     def _check_addresses(self) -> None:
         try:

@@ -153,3 +153,9 @@ def test_trouble_of_a_server_reaches_its_program():
 def test_the_ready_line_says_where_a_server_listens(metrics, line, capsys):
     announce_ready("h:1", metrics)
     assert capsys.readouterr().out == line
+
+
+def test_a_file_may_hold_the_sections_of_other_processes(tmp_path):
+    path = tmp_path / "cluster.toml"
+    path.write_text("[router]\nlease_s = 5\n[engine]\nthreads = 1\n[kettle]\nlitres = 2\n")
+    assert command_line("--config", str(path)).load(KETTLE) == Kettle(litres=2.0)

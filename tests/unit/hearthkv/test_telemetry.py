@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.core.errors import SettingsError
+from hearthkv.core.log_level import LOG_LEVELS
 from hearthkv.core.tier import Tier, TierCounts
 from hearthkv.telemetry import (
-    LOG_LEVELS,
     Meters,
     NoMeters,
     Telemetry,
