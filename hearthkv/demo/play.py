@@ -21,7 +21,7 @@ from hearthkv.demo.cluster_plan import LocalNode
 from hearthkv.demo.engine_client import EngineClient
 from hearthkv.demo.local_cluster import LocalCluster
 from hearthkv.demo.script import message
-from hearthkv.demo.session_texts import load_texts
+from hearthkv.demo.session_file import load_texts
 from hearthkv.demo.turn_record import DemoResult, TurnRecord
 
 TOKEN_BYTES = 46_080

@@ -1,9 +1,8 @@
-"""The texts of the demo's session, read from the package's `session.toml`."""
+"""The texts of the demo's session: what they are, and how to read them out of TOML. Pure."""
 
 import json
 import tomllib
 from dataclasses import dataclass
-from importlib import resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,9 @@ class SessionTexts:
     """What the user says after the task is done."""
 
 
-def load_texts() -> SessionTexts:
-    """Read the texts that come with the package."""
-    source = resources.files("hearthkv.demo").joinpath("session.toml")
-    table = tomllib.loads(source.read_text(encoding="utf-8"))
+def parse_texts(source: str) -> SessionTexts:
+    """Return the texts that are written in `source`, a session file in TOML."""
+    table = tomllib.loads(source)
     return SessionTexts(
         system=table["system"].strip(),
         tools=tuple(json.loads(line) for line in table["tools"].splitlines()),

@@ -12,7 +12,7 @@ from hearthkv.core.tier import TierCounts
 from hearthkv.demo.agent import Agent
 from hearthkv.demo.cluster_plan import LocalNode
 from hearthkv.demo.engine_client import EngineClient
-from hearthkv.demo.session_texts import load_texts
+from hearthkv.demo.session_file import load_texts
 from hearthkv.demo.turn_record import DemoResult, TurnRecord
 from tests.unit.hearthkv.demo.fake_engine import FakeEngine, FakeRouter
 

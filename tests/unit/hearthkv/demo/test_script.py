@@ -20,7 +20,8 @@ from hearthkv.demo.script import (
     step_message,
     steps_for,
 )
-from hearthkv.demo.session_texts import Step, load_texts
+from hearthkv.demo.session_file import load_texts
+from hearthkv.demo.session_texts import Step
 
 TEXTS = load_texts()
 BLOCK_SIZE = 16

@@ -1,27 +1,35 @@
-"""The texts of the session are all there."""
+"""A session file is read into texts."""
 
-from hearthkv.demo.script import ROUNDS_FULL
-from hearthkv.demo.session_texts import load_texts
+from hearthkv.demo.session_texts import OpenFile, SessionTexts, Step, parse_texts
+
+SOURCE = """
+system = '''
+You are brief.
+'''
+tools = '''
+{"type": "function"}
+{"type": "other"}
+'''
+task = "Mend it. "
+follow_ups = ["Why?"]
+
+[[open_files]]
+path = "a.py"
+text = "x = 1"
+
+[[steps]]
+tool = "read_file"
+about = "b.py"
+text = "y = 2"
+"""
 
 
-def test_there_is_a_result_between_each_two_rounds():
-    assert len(load_texts().steps) == ROUNDS_FULL - 1
-
-
-def test_no_text_is_empty_and_none_comes_twice():
-    texts = load_texts()
-    all_texts = [texts.system, texts.task, *texts.follow_ups]
-    all_texts += [file.text for file in texts.open_files]
-    all_texts += [step.text for step in texts.steps]
-    assert all(text.strip() for text in all_texts)
-    assert len(set(all_texts)) == len(all_texts)
-
-
-def test_each_tool_that_is_used_is_described():
-    texts = load_texts()
-    described = {tool["function"]["name"] for tool in texts.tools}
-    assert described >= {step.tool for step in texts.steps}
-
-
-def test_the_last_step_is_short():
-    assert len(load_texts().steps[-1].text) < 200
+def test_every_part_has_its_place():
+    assert parse_texts(SOURCE) == SessionTexts(
+        system="You are brief.",
+        tools=({"type": "function"}, {"type": "other"}),
+        task="Mend it.",
+        open_files=(OpenFile("a.py", "x = 1"),),
+        steps=(Step("read_file", "b.py", "y = 2"),),
+        follow_ups=("Why?",),
+    )
