@@ -7,6 +7,7 @@ which says which start of the node filled it: a server without it was emptied or
 """
 
 import asyncio
+import ssl
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import Final
 
 import redis.asyncio
 import xxhash
+from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, RedisError
@@ -26,6 +28,8 @@ from cachenode.block_frame import (
     decode_frame,
     encode_frame,
 )
+from cachenode.resp_connection import RedisPlace, RespError
+from cachenode.resp_pool import RespPool
 from cachenode.store import ScanPart, StoreCheck
 from hearthkv.core.errors import (
     BlockLostError,
@@ -40,6 +44,11 @@ from hearthkv.core.tier import Tier
 CONNECTIONS_MAX: Final = 4
 """Blocks under way to or from one server. More of them slow a server down: with 16 large
 reads outstanding, Redis 7 gave half its bandwidth for twice its memory."""
+
+COMMANDS_MAX: Final = 4
+"""Other commands under way, so that a scan holds up no look at the server's health."""
+
+Buffer = bytes | bytearray | memoryview
 
 _SCAN_COUNT: Final = 2000
 _ERASE_COUNT: Final = 500
@@ -82,7 +91,7 @@ class DramStore:
     async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
         """Store a block."""
         name = self._name(frame.spec.namespace_id, frame.key, frame.sequence)
-        await self._server_of(name).set(name, b"".join((encode_frame(frame), payload)))
+        await self._server_of(name).set(name, (encode_frame(frame), payload))
 
     async def get(self, ref: BlockRef) -> memoryview:
         """Return the payload of a block, checked."""
@@ -174,9 +183,8 @@ class _Server:
         self._epoch = f"{epoch:016x}".encode()
         self._run_id: str | None = None  # of the server at the last good look
         try:
-            self._blocks = _client(url, CONNECTIONS_MAX, deadline_s)
-            # Looks at the server's health don't queue behind blocks.
-            self._health = _client(url, 1, deadline_s)
+            self._blocks = RespPool(_place(url), CONNECTIONS_MAX)
+            self._client = _client(url, deadline_s)
         except ValueError:
             # Redis' text may quote a part of the password.
             raise SettingsError(
@@ -184,14 +192,14 @@ class _Server:
                 f"redis://[:password@]host:port[/db], special characters %-encoded"
             ) from None
 
-    async def set(self, name: bytes, value: bytes) -> None:
-        async with self._call():
-            await self._run("SET", name, value)
+    async def set(self, name: bytes, value: tuple[Buffer, ...]) -> None:
+        async with self._call(), self._blocks.connection() as connection:
+            await connection.call((b"SET", name, value))
 
-    async def get(self, name: bytes) -> bytes | None:
-        async with self._call():
-            stored = await self._run("GET", name)
-        return stored if isinstance(stored, bytes) else None
+    async def get(self, name: bytes) -> memoryview | None:
+        async with self._call(), self._blocks.connection() as connection:
+            stored = await connection.call((b"GET", name))
+        return stored if isinstance(stored, memoryview) else None
 
     async def unlink(self, names: Sequence[bytes]) -> None:
         for at in range(0, len(names), _ERASE_COUNT):
@@ -217,13 +225,13 @@ class _Server:
         """Look whether the server answers, and mark it as ours where it is not."""
         try:
             async with self._call():
-                server = await self._health.info("server")
-                found = await self._health.get(self._epoch_name)
+                server = await self._client.info("server")
+                found = await self._client.get(self._epoch_name)
                 run_id = server.get("run_id", "")
                 if run_id == self._run_id and found == self._epoch:
                     return StoreCheck(trouble="", is_same=True)
-                await self._health.set(self._epoch_name, self._epoch)
-                memory = await self._health.info("memory")
+                await self._client.set(self._epoch_name, self._epoch)
+                memory = await self._client.info("memory")
         except (StoreUnavailableError, StoreFullError) as error:
             return StoreCheck(trouble=str(error), is_same=False)
         self._run_id = run_id
@@ -237,11 +245,11 @@ class _Server:
         )
 
     async def close(self) -> None:
-        await self._blocks.aclose()
-        await self._health.aclose()
+        self._blocks.close()
+        await self._client.aclose()
 
     async def _run(self, *words: str | bytes | int) -> object:
-        answer: object = await self._blocks.execute_command(*words)  # type: ignore[no-untyped-call]
+        answer: object = await self._client.execute_command(*words)  # type: ignore[no-untyped-call]
         return answer
 
     @asynccontextmanager
@@ -250,13 +258,15 @@ class _Server:
         try:
             async with asyncio.timeout(self._deadline_s):
                 yield
-        except OutOfMemoryError as error:
+        except (OutOfMemoryError, RespError) as error:
+            if isinstance(error, RespError) and not str(error).startswith("OOM"):
+                raise StoreUnavailableError(f"{self.label}: {error}") from error
             raise StoreFullError(f"{self.label} is full: {error}") from error
         except TimeoutError as error:
             raise StoreUnavailableError(
                 f"{self.label} did not answer within {self._deadline_s:g} s"
             ) from error
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, StoreUnavailableError) as error:
             raise StoreUnavailableError(f"{self.label}: {error}") from error
 
 
@@ -277,16 +287,37 @@ def server_label(url: str) -> str:
     return f"{scheme}://{place}" if scheme in _URL_SCHEMES else "a URL of no known scheme"
 
 
-def _client(url: str, connections_max: int, deadline_s: float) -> redis.asyncio.Redis:
+def _place(url: str) -> RedisPlace:
     """
-    A client that opens its connections when they are needed.
+    Where the server of a URL is.
+
+    Raises:
+        ValueError: If the URL can't be understood.
+    """
+    found = parse_url(url)
+    is_tls = url.startswith("rediss://")
+    authority = str(found.get("ssl_ca_certs") or "") or None
+    return RedisPlace(
+        path=found.get("path", ""),
+        host=found.get("host", "localhost"),
+        port=found.get("port", 6379),
+        tls=ssl.create_default_context(cafile=authority) if is_tls else None,
+        username=found.get("username", ""),
+        password=found.get("password", ""),
+        database=found.get("db", 0),
+    )
+
+
+def _client(url: str, deadline_s: float) -> redis.asyncio.Redis:
+    """
+    A client for all but the bytes of blocks; it connects when it is needed.
 
     Raises:
         ValueError: If the URL can't be understood.
     """
     pool = redis.asyncio.BlockingConnectionPool.from_url(
         url,
-        max_connections=connections_max,
+        max_connections=COMMANDS_MAX,
         timeout=deadline_s,
         socket_timeout=deadline_s,
         socket_connect_timeout=deadline_s,
