@@ -117,6 +117,8 @@ class NodeClient:
 
     async def write(self, start: WriteStart, chunks: Iterable[BlockChunk]) -> list[WriteStatus]:
         """Write blocks, parents before children; return what became of each."""
+        # Where the node ends the call before it has read all, gRPC may tell INTERNAL instead of
+        # the node's status: a refusal either way.
         steps: Iterable[WriteStart | BlockChunk] = itertools.chain([start], chunks)
         with self.calls.call(self.address):
             answer = await self._stub.Write(

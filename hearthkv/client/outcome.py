@@ -17,7 +17,7 @@ class MissReason(enum.Enum):
     """Why blocks were not loaded, or not saved. None of them fails a turn (I5)."""
 
     NO_ROUTER = "no_router"
-    """No router answered, and no list of nodes is known."""
+    """No router answered, and no node of the last list is left to try."""
 
     NO_NODE = "no_node"
     """A router answered that no node is live."""
