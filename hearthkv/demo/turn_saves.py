@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 from hearthkv.client.turn import Turn
+from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import Clock
 from hearthkv.core.session_id import SessionId
 from hearthkv.demo.engine_events import BlocksSaved
@@ -23,16 +24,8 @@ CLOSE_S = 5.0
 """How long the end of the process waits for saves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How far a save came: the node holds that many leading blocks, the last of this key."""
-
-    blocks: int = 0
-    last_key: bytes = b""
-
-
-Save: TypeAlias = asyncio.Task[Reach]
-"""A save that is under way, or over."""
+Save: TypeAlias = asyncio.Task[PackedKeys]
+"""A save that is under way, or over: the leading blocks that the node holds then."""
 
 
 class TurnSaves:
@@ -111,7 +104,7 @@ class TurnSaves:
         first_block: int,
         payloads: Sequence[memoryview],
         after: Save | None,
-    ) -> Reach:
+    ) -> PackedKeys:
         end = first_block + len(payloads)
         if after is not None:
             await asyncio.wait([after])
@@ -121,8 +114,7 @@ class TurnSaves:
         self._telemetry.emit(
             BlocksSaved(turn.session_id, saved, end - start, self._clock.now() - started_s)
         )
-        reached = start + saved
-        return Reach(reached, turn.keys[reached - 1]) if reached else Reach()
+        return turn.keys.slice(0, start + saved)
 
     async def _save_run(self, turn: Turn, start: int, payloads: Sequence[memoryview]) -> int:
         """Save blocks batch by batch, up to the first that is refused; return how many were."""
@@ -147,7 +139,5 @@ def _reached(turn: Turn, save: Save | None, end: int) -> int:
     """Return how many of a turn's first `end` blocks lie on the node since an earlier save."""
     if save is None or save.cancelled():
         return 0
-    reach = save.result()
-    if not 0 < reach.blocks <= end or turn.keys[reach.blocks - 1] != reach.last_key:
-        return 0
-    return reach.blocks
+    pairs = zip(save.result(), turn.keys, strict=False)
+    return min(end, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))

@@ -1,5 +1,6 @@
 """Tests of hearthkv/demo/prefix.py."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
@@ -46,6 +47,18 @@ async def address(node: FakeNode) -> AsyncIterator[str]:
 async def kv() -> AsyncIterator[HearthKV]:
     async with hearthkv.connect(settings=PATIENT) as kv:
         yield kv
+
+
+class SlowNode(FakeNode):
+    """Takes no block before it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_write = asyncio.Event()
+
+    async def Write(self, request_iterator, context):  # noqa: N802
+        await self.may_write.wait()
+        return await super().Write(request_iterator, context)
 
 
 @dataclass
@@ -180,20 +193,24 @@ async def test_a_turn_saves_only_what_the_node_lacks(kv, address, node):
     assert [len(batch) for batch in node.write_batches] == [6, 2]
 
 
-async def test_a_turn_that_begins_at_once_is_saved_behind_the_one_before(kv, address, node):
-    turns = Turns(kv, address)
-    await turns.play(PROMPT)
-    prefix = await turns.play([*PROMPT, *prompt_of(40, seed=2)])
-    assert prefix.tokens == TierCounts(hbm=96)
-    await turns.source.close()
+async def test_a_turn_that_begins_at_once_is_saved_behind_the_one_before(kv):
+    async with serving(node := SlowNode()) as address:
+        turns = Turns(kv, address)
+        await turns.play(PROMPT)
+        prefix = await turns.play([*PROMPT, *prompt_of(40, seed=2)])
+        assert prefix.tokens == TierCounts(hbm=96)
+        node.may_write.set()
+        await turns.source.close()
     assert node_blocks(node) == 8
     assert sum(map(len, node.write_batches)) == 8
 
 
-async def test_a_turn_waits_for_the_save_of_blocks_that_left_the_pool(kv, address):
-    turns = Turns(kv, address, pool_blocks=1)
-    await turns.play(PROMPT)
-    prefix, _ = await turns.load(PROMPT)
+async def test_a_turn_waits_for_the_save_of_blocks_that_left_the_pool(kv):
+    async with serving(node := SlowNode()) as address:
+        turns = Turns(kv, address, pool_blocks=1)
+        await turns.play(PROMPT)
+        asyncio.get_running_loop().call_soon(node.may_write.set)
+        prefix, _ = await turns.load(PROMPT)
     assert prefix.tokens == TierCounts(hbm=16, dram=80)
 
 

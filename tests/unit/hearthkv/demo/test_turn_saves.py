@@ -100,6 +100,17 @@ async def test_a_save_starts_where_the_sessions_last_save_has_come_to(kv, addres
     assert sum(map(len, node.write_batches)) == 5
 
 
+async def test_a_save_starts_where_the_prompt_parts_from_the_last_one(kv, address, node, saves):
+    first = await turn_of(kv, address, 3)
+    first.extend([7] * SPEC.block_size)
+    second = await turn_of(kv, address, 5)
+    saves.begin(first, 0, payloads(4))
+    saves.begin(second, 0, payloads(5), saves.under_way(S))
+    await saves.close()
+    assert stored(node, second) == [0, 1, 2, 3, 4]
+    assert sum(map(len, node.write_batches)) == 4 + 2
+
+
 async def test_a_save_of_another_prompt_starts_at_its_own_first_block(kv, address, node, saves):
     first, second = await turn_of(kv, address, 3), await turn_of(kv, address, 4, seed=1)
     saves.begin(first, 0, payloads(3))
