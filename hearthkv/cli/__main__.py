@@ -1,5 +1,6 @@
 """The `hearthkv` command: `demo`, `up` and `status`."""
 
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,8 @@ EXIT_INTERRUPTED = 130
 def main(given: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. Trouble is one line on standard error."""
     options = arguments.parse(sys.argv[1:] if given is None else given, hearthkv.__version__)
+    # The client logs what goes wrong; here it is said once, by the line below.
+    logging.getLogger("hearthkv").addHandler(logging.NullHandler())
     try:
         return _run(options)
     except HearthKVError as error:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -33,18 +34,17 @@ def run(options: StatusOptions) -> int:
 
 def nodes_table(nodes: Sequence[NodeStatus]) -> Table:
     """Return a row for every node."""
-    table = Table(title="Nodes", title_justify="left")
-    for name in ("node", "state", "address", "engine"):
+    table = _table("Nodes")
+    for name in ("node", "state", "address\nengine"):
         table.add_column(name)
-    for name in ("DRAM used / limit", "SSD used / limit", "blocks", "sessions", "silent"):
+    for name in ("DRAM, MiB\nused/limit", "SSD, MiB\nused/limit", "blocks", "sessions", "silent"):
         table.add_column(name, justify="right")
     for node in nodes:
         usage = {tier.tier: tier for tier in node.load.tiers}
         table.add_row(
             node.endpoint.node_id,
             node.endpoint.state.value,
-            node.endpoint.address,
-            node.endpoint.engine_url or "-",
+            f"{node.endpoint.address}\n{node.endpoint.engine_url or '-'}",
             _usage(usage.get(Tier.DRAM)),
             _usage(usage.get(Tier.SSD)),
             str(node.indexed_blocks),
@@ -56,7 +56,7 @@ def nodes_table(nodes: Sequence[NodeStatus]) -> Table:
 
 def sessions_table(sessions: Sequence[SessionStatus]) -> Table:
     """Return a row for every session, the most recent first."""
-    table = Table(title=f"Sessions (the last {SESSIONS_SHOWN})", title_justify="left")
+    table = _table(f"Sessions (the last {SESSIONS_SHOWN})")
     for name in ("session", "node"):
         table.add_column(name)
     for name in ("turns", "prompt tokens", "matched blocks", "idle"):
@@ -81,5 +81,17 @@ async def _ask(router: str) -> tuple[Sequence[NodeStatus], Sequence[SessionStatu
 def _usage(usage: TierUsage | None) -> str:
     if usage is None:
         return "-"
-    text = f"{usage.used_bytes / MIB:.0f} / {usage.limit_bytes / MIB:.0f} MiB"
-    return f"{text}, {usage.trouble}" if usage.trouble else text
+    text = f"{usage.used_bytes / MIB:.0f}/{usage.limit_bytes / MIB:.0f}"
+    return f"{text}\n{usage.trouble}" if usage.trouble else text
+
+
+def _table(title: str) -> Table:
+    # Narrow enough for a terminal of 80 columns.
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+    )

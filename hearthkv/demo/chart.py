@@ -54,7 +54,8 @@ def _draw_ttft(axes: Axes, result: DemoResult) -> None:
     axes.annotate(
         f"{off[-1]:.2f} s", (len(off), off[-1]), (0, 7), textcoords="offset points", ha="center"
     )
-    axes.set_ylim(0, 1.15 * max(*off, *on, *extra))
+    # Room for the legend above the highest point.
+    axes.set_ylim(0, 1.3 * max(*off, *on, *extra))
     axes.set_ylabel("time to first token, s")
     last = result.with_cache[-1]
     axes.set_title(
@@ -62,7 +63,7 @@ def _draw_ttft(axes: Axes, result: DemoResult) -> None:
         f"{result.speedups[-1]:.1f} times sooner with the cache",
         loc="left",
     )
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(frameon=False, ncols=2, loc="upper left")
 
 
 def _draw_hit_ratio(axes: Axes, result: DemoResult) -> None:
