@@ -1,19 +1,25 @@
-"""A fake engine, a fake router and an agent before them."""
+"""A fake engine and a fake router with an agent before them; a tiny model, and the real one."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
 from hearthkv.core.clock import ManualClock
+from hearthkv.core.errors import ModelFileError
 from hearthkv.core.tier import TierCounts
 from hearthkv.demo.agent import Agent
 from hearthkv.demo.cluster_plan import LocalNode
 from hearthkv.demo.engine_client import EngineClient
+from hearthkv.demo.gguf_file import GgufFile
+from hearthkv.demo.model_package import find_model_file
+from hearthkv.demo.model_weights import ModelWeights
 from hearthkv.demo.session_file import load_texts
 from hearthkv.demo.turn_record import DemoResult, TurnRecord
+from tests.tiny_model import TinyModel
 from tests.unit.hearthkv.demo.fake_engine import FakeEngine, FakeRouter
 
 
@@ -80,3 +86,29 @@ def good_result() -> DemoResult:
         after_failure=turn(5, nothing, ttft_s=13.0, node_id="node-2", reason="failover"),
         warm_again=turn(6, TierCounts(hbm=1504), node_id="node-2"),
     )
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> TinyModel:
+    return TinyModel.random(seed=7)
+
+
+@pytest.fixture(scope="session")
+def tiny_weights(tiny_model: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> ModelWeights:
+    path = tiny_model.write(tmp_path_factory.mktemp("model") / "tiny.gguf")
+    with GgufFile(path) as file:
+        return ModelWeights.from_gguf(file)
+
+
+@pytest.fixture(scope="session")
+def real_model_path() -> Path:
+    try:
+        return find_model_file()
+    except ModelFileError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def real_weights(real_model_path: Path) -> ModelWeights:
+    with GgufFile(real_model_path) as file:
+        return ModelWeights.from_gguf(file)
