@@ -45,12 +45,16 @@ class EngineSettings:
     def _check_addresses(self) -> None:
         try:
             split_address(self.listen)
-        except StartupError as error:
-            raise SettingsError(f"listen: {error}") from None
+        except StartupError:
+            raise SettingsError(
+                f"listen is {self.listen!r}, must be host:port with a port in 0..65535"
+            ) from None
         peers = [("node", self.node)] if self.node else []
         peers += [("routers", router) for router in self.routers]
         for name, address in peers:
             try:
                 check_address(address)
-            except BadInputError as error:
-                raise SettingsError(f"{name}: {error}") from None
+            except BadInputError:
+                raise SettingsError(
+                    f"{name} has {address!r}, must be host:port or unix:path"
+                ) from None

@@ -1,4 +1,4 @@
-"""Turn chats and text into tokens and back, as the model file says. Pure, once it is built."""
+"""Turn chats and text into tokens and back, as the model file says. Reads that file only."""
 
 import codecs
 import re

@@ -24,12 +24,10 @@ def test_peers_may_be_on_unix_sockets():
         pytest.param(
             {"log_level": "loud"}, "log_level is 'loud', must be one of debug", id="log_level"
         ),
-        pytest.param(
-            {"listen": "8000"}, "listen: address is '8000', must be host:port", id="listen"
-        ),
-        pytest.param({"listen": "a:65536"}, "listen: address is 'a:65536'", id="listen-port"),
-        pytest.param({"node": "here"}, "node: address is 'here', must be host:port", id="node"),
-        pytest.param({"routers": ("a:1", "b")}, "routers: address is 'b', must be", id="routers"),
+        pytest.param({"listen": "8000"}, "listen is '8000', must be host:port", id="listen"),
+        pytest.param({"listen": "a:65536"}, "listen is 'a:65536'", id="listen-port"),
+        pytest.param({"node": "here"}, "node has 'here', must be host:port", id="node"),
+        pytest.param({"routers": ("a:1", "b")}, "routers has 'b', must be", id="routers"),
     ],
 )
 def test_an_impossible_setting_is_named(wrong: dict[str, object], text: str):
