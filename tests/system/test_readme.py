@@ -1,7 +1,6 @@
 """The README's code runs as it stands, but for the port; in both languages."""
 
 import asyncio
-import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -16,8 +15,8 @@ from hearthkv.core.kv_cache_settings import KvCacheSettings
 from router import server as router_server
 from router.settings import RouterSettings
 from tests.house.tree import ROOT
+from tests.system.readme_code import readme_code
 
-ADDRESS = "127.0.0.1:7400"
 SSD_ONLY = KvCacheSettings(cache_capacity_gb=0.01, hbm_ratio=0.0, dram_ratio=0.0, ssd_ratio=1.0)
 
 
@@ -38,17 +37,9 @@ async def router_address(tmp_path: Path) -> AsyncIterator[str]:
             yield router.address
 
 
-def code_of(page: str) -> str:
-    (code,) = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
-    )
-    assert code.count(ADDRESS) == 1
-    return code
-
-
 @pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
 async def test_the_code_on_the_first_page_runs_twice(router_address: str, page: str):
-    code = code_of(page).replace(ADDRESS, router_address)
+    code = readme_code(page, router_address)
     for saved_before in (0, 4):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
