@@ -1,7 +1,7 @@
 """The command line of `hearthkv`: what was asked for, as values. Reads no files."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,9 @@ class DemoOptions:
     output: Path
     json: Path | None
     """None: `demo.json` in `output`."""
+
+    router: str | None = None
+    """Address of a cluster that runs already; None: start one, and let misfortunes befall it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ def parse(arguments: Sequence[str], version: str) -> Options:
     """
     given = _parser(version).parse_args(arguments)
     if given.command == "demo":
-        return DemoOptions(given.tokens, given.rounds, given.nodes, given.output, given.json)
+        return DemoOptions(
+            given.tokens, given.rounds, given.nodes, given.output, given.json, given.router
+        )
     if given.command == "up":
         return UpOptions(given.nodes, given.port, given.capacity_gb)
     return StatusOptions(given.router)
@@ -81,7 +86,8 @@ def _parser(version: str) -> argparse.ArgumentParser:
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Start a cluster on this machine and play an agent's session before it: without the "
-        "cache, with it, and on through a restart and a failure. Takes about three minutes."
+        "cache, with it, and on through a restart and a failure. Takes about three minutes. With "
+        "--router it plays before a cluster that runs already, and leaves its servers alone."
     )
     parser.add_argument(
         "--tokens",
@@ -97,7 +103,11 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="rounds of the session, {}..{} (default %(default)s)".format(*ROUNDS_RANGE),
     )
-    _add_nodes(parser, DEMO_NODES_MIN)
+    cluster = parser.add_mutually_exclusive_group()
+    _add_nodes(cluster.add_argument, DEMO_NODES_MIN)
+    cluster.add_argument(
+        "--router", metavar="HOST:PORT", help="router of a cluster that runs already"
+    )
     parser.add_argument(
         "--output",
         type=Path,
@@ -110,7 +120,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.description = "Start a cluster on this machine and keep it running until Ctrl-C."
-    _add_nodes(parser, 1)
+    _add_nodes(parser.add_argument, 1)
     parser.add_argument(
         "--port",
         type=_Whole(0, PORT_MAX),
@@ -137,8 +147,8 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_nodes(parser: argparse.ArgumentParser, least: int) -> None:
-    parser.add_argument(
+def _add_nodes(add_argument: Callable[..., object], least: int) -> None:
+    add_argument(
         "--nodes",
         type=_Whole(least, NODES_MAX),
         default=NODES_DEFAULT,

@@ -1,4 +1,4 @@
-"""`hearthkv demo`: starts a cluster, plays a session before it, shows what came of it."""
+"""`hearthkv demo`: plays a session before a cluster, its own or another, and shows the result."""
 
 import json
 import sys
@@ -10,13 +10,14 @@ from hearthkv.cli.arguments import DemoOptions
 from hearthkv.cli.interrupt import run_until_signalled
 from hearthkv.cli.progress import demo_progress
 from hearthkv.core.errors import StartupError
+from hearthkv.core.routing import CacheHint
 from hearthkv.demo import chart, table
-from hearthkv.demo.agent import SessionSize
+from hearthkv.demo.agent import Session, SessionSize
 from hearthkv.demo.cluster_plan import ClusterPlan
 from hearthkv.demo.local_cluster import local_cluster
 from hearthkv.demo.model_package import find_model_file
-from hearthkv.demo.play import demo_cache, open_agent, play_demo
-from hearthkv.demo.turn_record import DemoResult
+from hearthkv.demo.play import demo_cache, open_agent, open_guest, play_demo, play_twice
+from hearthkv.demo.turn_record import SessionResult
 from hearthkv.demo.verdict import faults
 
 EXIT_FAULT = 1
@@ -29,11 +30,13 @@ def run(options: DemoOptions) -> int:
 
     Raises:
         StartupError: If the cluster doesn't come up, or a result can't be written.
-        ModelFileError: If the model is not installed.
+        ModelFileError: If engines are to be started, and the model is not installed.
+        BadInputError: If the router's address can't be understood.
         PeerError: If the cluster stops answering.
         KeyboardInterrupt: If a signal ended it.
     """
-    find_model_file()
+    if options.router is None:
+        find_model_file()
     json_path = options.json or options.output / "demo.json"
     chart_path = options.output / "demo.png"
     # Now rather than after minutes of playing.
@@ -62,15 +65,24 @@ def check_writable(path: Path) -> None:
         raise StartupError(f"{path} can't be written: {error.strerror}") from error
 
 
-async def _play(options: DemoOptions, console: Console) -> DemoResult:
+async def _play(options: DemoOptions, console: Console) -> SessionResult:
+    size = SessionSize(options.tokens, options.rounds)
+    if options.router is not None:
+        return await _play_as_guest(options.router, size, console)
     plan = ClusterPlan(nodes=options.nodes, kv_cache=demo_cache(options.tokens))
-    with demo_progress(console) as progress:
+    with demo_progress(console, "starting the cluster") as progress:
         async with local_cluster(plan) as cluster, open_agent(cluster) as agent:
-            size = SessionSize(options.tokens, options.rounds)
             return await play_demo(agent, cluster, size, progress)
 
 
-def exit_code(result: DemoResult) -> int:
+async def _play_as_guest(router: str, size: SessionSize, console: Console) -> SessionResult:
+    with demo_progress(console, "looking for engines") as progress:
+        async with open_guest(router) as agent:
+            session = Session(agent, "demo-with-cache", CacheHint.REUSE)
+            return await play_twice(agent, session, size, progress)
+
+
+def exit_code(result: SessionResult) -> int:
     """Return 0 for a demo without faults; else tell the first one on standard error."""
     found = faults(result)
     if found:

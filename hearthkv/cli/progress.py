@@ -12,9 +12,9 @@ from hearthkv.demo.turn_record import TurnRecord
 class DemoProgress:
     """One bar for each part of the demo; the last one says how its last turn went."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, title: str) -> None:
         self._progress = progress
-        self._task = progress.add_task("starting the cluster", total=1, last="")
+        self._task = progress.add_task(title, total=1, last="")
 
     def begin(self, title: str, turns: int) -> None:
         """Show a new part; the one before is over."""
@@ -32,8 +32,8 @@ class DemoProgress:
 
 
 @contextmanager
-def demo_progress(console: Console) -> Iterator[DemoProgress]:
-    """Show bars while the context is open."""
+def demo_progress(console: Console, title: str) -> Iterator[DemoProgress]:
+    """Show bars while the context is open; `title` is what comes before the first turn."""
     columns = (
         TextColumn("{task.description:<29}"),
         BarColumn(bar_width=10),
@@ -42,4 +42,4 @@ def demo_progress(console: Console) -> Iterator[DemoProgress]:
         TextColumn("{task.fields[last]}", style="dim"),
     )
     with Progress(*columns, console=console) as progress:
-        yield DemoProgress(progress)
+        yield DemoProgress(progress, title)

@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hearthkv.demo.turn_record import DemoResult
+from hearthkv.demo.turn_record import SessionResult
 
 COLOUR_OFF = "#b0483a"
 COLOUR_ON = "#2a6f97"
@@ -13,9 +13,10 @@ TIER_COLOURS = {"hbm": "#14476b", "dram": "#5b9bc4", "ssd": "#bcd9ea"}
 TIER_NAMES = {"hbm": "HBM", "dram": "DRAM", "ssd": "SSD"}
 
 EXTRA_LABELS = ("engine\nrestarted", "node\nkilled", "next\nturn")
+"""Of the turns after the session, where there are any."""
 
 
-def draw(result: DemoResult, path: Path) -> None:
+def draw(result: SessionResult, path: Path) -> None:
     """
     Write the chart as a PNG.
 
@@ -27,12 +28,14 @@ def draw(result: DemoResult, path: Path) -> None:
     _draw_ttft(upper, result)
     _draw_hit_ratio(lower, result)
     rounds = len(result.with_cache)
-    labels = [*(str(turn.round) for turn in result.with_cache), *EXTRA_LABELS]
-    lower.set_xticks(range(1, rounds + len(EXTRA_LABELS) + 1), labels)
+    extra_labels = EXTRA_LABELS[: len(result.extra)]
+    labels = [*(str(turn.round) for turn in result.with_cache), *extra_labels]
+    lower.set_xticks(range(1, len(labels) + 1), labels)
     lower.set_xlabel("round", loc="left")
     for axes in (upper, lower):
         # What is left of the line is the session; right of it are the misfortunes.
-        axes.axvline(rounds + 0.5, color="0.6", linewidth=0.8, linestyle=":")
+        if extra_labels:
+            axes.axvline(rounds + 0.5, color="0.6", linewidth=0.8, linestyle=":")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="0.9")
         axes.set_axisbelow(True)
@@ -40,7 +43,7 @@ def draw(result: DemoResult, path: Path) -> None:
     figure.savefig(path, format="png", dpi=110)
 
 
-def _draw_ttft(axes: Axes, result: DemoResult) -> None:
+def _draw_ttft(axes: Axes, result: SessionResult) -> None:
     off = [turn.ttft_s for turn in result.without_cache]
     on = [turn.ttft_s for turn in result.with_cache]
     extra = [turn.ttft_s for _, turn in result.extra]
@@ -66,7 +69,7 @@ def _draw_ttft(axes: Axes, result: DemoResult) -> None:
     axes.legend(frameon=False, ncols=2, loc="upper left")
 
 
-def _draw_hit_ratio(axes: Axes, result: DemoResult) -> None:
+def _draw_hit_ratio(axes: Axes, result: SessionResult) -> None:
     turns = [*result.with_cache, *(turn for _, turn in result.extra)]
     positions = range(1, len(turns) + 1)
     bottom = [0.0] * len(turns)

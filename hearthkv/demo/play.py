@@ -1,28 +1,30 @@
 """
 Plays the demo: a session without the cache, with it, and then through two misfortunes.
 
+Before a cluster that somebody else has started there are no misfortunes.
+
 The caller is told of every turn as it ends; nothing is printed here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 import aiohttp
 
 from hearthkv.client.kv import connect
-from hearthkv.core.clock import SystemClock
+from hearthkv.core.clock import Clock, SystemClock
 from hearthkv.core.errors import PeerError
 from hearthkv.core.kv_cache_settings import GIB, KvCacheSettings
-from hearthkv.core.routing import CacheHint, NodeState
-from hearthkv.demo.agent import Agent, Session, SessionSize
+from hearthkv.core.routing import CacheHint, NodeState, NodeStatus
+from hearthkv.demo.agent import Agent, Router, Session, SessionSize
 from hearthkv.demo.cluster_plan import LocalNode
 from hearthkv.demo.engine_client import EngineClient
 from hearthkv.demo.local_cluster import LocalCluster
 from hearthkv.demo.script import message
 from hearthkv.demo.session_file import load_texts
-from hearthkv.demo.turn_record import DemoResult, TurnRecord
+from hearthkv.demo.turn_record import DemoResult, SessionResult, TurnRecord
 
 TOKEN_BYTES = 46_080
 """KV of one token of the demo's model: 30 layers, 3 heads of 64, keys and values, float32."""
@@ -86,14 +88,11 @@ async def play_demo(
         PeerError: If no engine answers, or the router does not notice a dead node.
         StartupError: If the engine does not come up again.
     """
-    size = await fitted(agent, size)
-    follow_ups = iter(agent.texts.follow_ups)
-    without_cache = Session(agent, "demo-without-cache", CacheHint.BYPASS)
-    off = await play_session(without_cache, size, "without the cache", watcher)
     session = Session(agent, "demo-with-cache", CacheHint.REUSE)
-    on = await play_session(session, size, "with the cache", watcher)
+    played = await play_twice(agent, session, size, watcher)
+    follow_ups = iter(agent.texts.follow_ups)
 
-    node = servers.node(on[-1].node_id)
+    node = servers.node(played.with_cache[-1].node_id)
     watcher.begin(f"{node.engine_name} is restarted", 1)
     await servers.restart(node.engine_name)
     after_restart = await session.say(next(follow_ups))
@@ -108,12 +107,28 @@ async def play_demo(
     warm_again = await session.say(next(follow_ups))
     watcher.advance(warm_again)
     return DemoResult(
-        without_cache=tuple(off),
-        with_cache=tuple(on),
+        without_cache=played.without_cache,
+        with_cache=played.with_cache,
         after_restart=after_restart,
         after_failure=after_failure,
         warm_again=warm_again,
     )
+
+
+async def play_twice(
+    agent: Agent, session: Session, size: SessionSize, watcher: Watcher
+) -> SessionResult:
+    """
+    Play the script without the cache, and then as `session`.
+
+    Raises:
+        PeerError: If no engine answers.
+    """
+    size = await fitted(agent, size)
+    without_cache = Session(agent, "demo-without-cache", CacheHint.BYPASS)
+    off = await play_session(without_cache, size, "without the cache", watcher)
+    on = await play_session(session, size, "with the cache", watcher)
+    return SessionResult(without_cache=tuple(off), with_cache=tuple(on))
 
 
 async def fitted(agent: Agent, size: SessionSize) -> SessionSize:
@@ -136,7 +151,7 @@ async def play_session(
 
 @asynccontextmanager
 async def open_agent(cluster: LocalCluster) -> AsyncIterator[Agent]:
-    """Give an agent that talks to a cluster."""
+    """Give an agent that talks to a cluster of ours."""
 
     def engine_urls() -> Sequence[str]:
         running = [node for node in cluster.nodes if cluster.is_running(node.engine_name)]
@@ -147,13 +162,48 @@ async def open_agent(cluster: LocalCluster) -> AsyncIterator[Agent]:
         connect(cluster.layout.router_address, clock=clock) as kv,
         aiohttp.ClientSession() as http,
     ):
-        yield Agent(
-            router=kv,
-            engines=EngineClient(http, clock),
-            engine_urls=engine_urls,
-            texts=load_texts(),
-            clock=clock,
-        )
+        yield _agent(kv, http, clock, engine_urls)
+
+
+@asynccontextmanager
+async def open_guest(router_address: str) -> AsyncIterator[Agent]:
+    """
+    Give an agent that talks to a cluster that somebody else has started.
+
+    Raises:
+        BadInputError: If the router's address can't be understood.
+        PeerError: If the router does not answer, or knows no engine.
+    """
+    clock = SystemClock()
+    async with connect(router_address, clock=clock) as kv, aiohttp.ClientSession() as http:
+        urls = engine_urls_of(await kv.list_nodes())
+        if not urls:
+            raise PeerError(
+                f"router {router_address} knows no live node with an engine, must know one; "
+                "nodes tell their engine with --engine-url"
+            )
+        yield _agent(kv, http, clock, lambda: urls)
+
+
+def engine_urls_of(nodes: Sequence[NodeStatus]) -> list[str]:
+    """Return where the engines beside live nodes are."""
+    endpoints = [node.endpoint for node in nodes if node.endpoint.state is NodeState.LIVE]
+    return [endpoint.engine_url for endpoint in endpoints if endpoint.engine_url]
+
+
+def _agent(
+    router: Router,
+    http: aiohttp.ClientSession,
+    clock: Clock,
+    engine_urls: Callable[[], Sequence[str]],
+) -> Agent:
+    return Agent(
+        router=router,
+        engines=EngineClient(http, clock),
+        engine_urls=engine_urls,
+        texts=load_texts(),
+        clock=clock,
+    )
 
 
 async def _router_notices(agent: Agent, node_id: str) -> None:

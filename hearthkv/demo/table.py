@@ -6,15 +6,16 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from hearthkv.demo.turn_record import DemoResult, TurnRecord
+from hearthkv.demo.turn_record import SessionResult, TurnRecord
 
 
-def render(result: DemoResult) -> RenderableType:
+def render(result: SessionResult) -> RenderableType:
     """Return everything that was measured, as tables and a line of totals."""
-    return Group(rounds_table(result), extra_table(result), totals_line(result))
+    tables = [rounds_table(result), *([extra_table(result)] if result.extra else [])]
+    return Group(*tables, totals_line(result))
 
 
-def rounds_table(result: DemoResult) -> Table:
+def rounds_table(result: SessionResult) -> Table:
     """Return a row for every round: what it took without the cache and with it."""
     table = _table("One session, without the cache and with it")
     _add_columns(table, "round", "TTFT\noff, s", "TTFT\non, s", "times\nfaster")
@@ -25,7 +26,7 @@ def rounds_table(result: DemoResult) -> Table:
     return table
 
 
-def extra_table(result: DemoResult) -> Table:
+def extra_table(result: SessionResult) -> Table:
     """Return a row for every turn after the session proper, and what had happened before it."""
     table = _table("The same session goes on")
     _add_columns(table, "before it", "TTFT\ns")
@@ -35,7 +36,7 @@ def extra_table(result: DemoResult) -> Table:
     return table
 
 
-def totals_line(result: DemoResult) -> str:
+def totals_line(result: SessionResult) -> str:
     """Return the sums in one line."""
     off_s = sum(turn.ttft_s for turn in result.without_cache)
     on_s = sum(turn.ttft_s for turn in result.with_cache)

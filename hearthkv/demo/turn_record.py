@@ -50,28 +50,16 @@ class TurnRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DemoResult:
-    """All turns of a demo."""
+class SessionResult:
+    """The turns of one session, played without the cache and with it."""
 
     without_cache: tuple[TurnRecord, ...]
     with_cache: tuple[TurnRecord, ...]
-    after_restart: TurnRecord
-    """The next turn, after the engine that had served the session was restarted."""
-
-    after_failure: TurnRecord
-    """The next one, after the session's node and its Redis were killed."""
-
-    warm_again: TurnRecord
-    """The one after that, on the node that took over."""
 
     @property
     def extra(self) -> tuple[tuple[str, TurnRecord], ...]:
         """The turns after the session proper, with what had happened before each."""
-        return (
-            ("engine restarted", self.after_restart),
-            ("node killed", self.after_failure),
-            ("nothing more", self.warm_again),
-        )
+        return ()
 
     @property
     def speedups(self) -> tuple[float, ...]:
@@ -91,6 +79,35 @@ class DemoResult:
             "speedups": list(self.speedups),
             "without_cache": [turn.as_json() for turn in self.without_cache],
             "with_cache": [turn.as_json() for turn in self.with_cache],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult(SessionResult):
+    """All turns of a demo: those of the session, and those after each misfortune."""
+
+    after_restart: TurnRecord
+    """The next turn, after the engine that had served the session was restarted."""
+
+    after_failure: TurnRecord
+    """The next one, after the session's node and its Redis were killed."""
+
+    warm_again: TurnRecord
+    """The one after that, on the node that took over."""
+
+    @property
+    def extra(self) -> tuple[tuple[str, TurnRecord], ...]:
+        """The turns after the session proper, with what had happened before each."""
+        return (
+            ("engine restarted", self.after_restart),
+            ("node killed", self.after_failure),
+            ("nothing more", self.warm_again),
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """Return everything for a JSON file."""
+        return {
+            **SessionResult.as_json(self),  # super() knows no class with slots
             "after_restart": self.after_restart.as_json(),
             "after_failure": self.after_failure.as_json(),
             "warm_again": self.warm_again.as_json(),

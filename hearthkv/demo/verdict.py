@@ -1,6 +1,6 @@
 """Decide whether a demo has shown what it should. Pure."""
 
-from hearthkv.demo.turn_record import DemoResult, TurnRecord
+from hearthkv.demo.turn_record import DemoResult, SessionResult, TurnRecord
 
 HIT_RATIO_MIN = 0.85
 """Least share of the prompts, from round 2 on, that must come from the cache."""
@@ -8,8 +8,13 @@ HIT_RATIO_MIN = 0.85
 FAILOVER = "failover"
 
 
-def faults(result: DemoResult) -> list[str]:
+def faults(result: SessionResult) -> list[str]:
     """Return what went wrong, one line each; nothing where the demo holds what it promises."""
+    found = _session_faults(result)
+    return found + _misfortune_faults(result) if isinstance(result, DemoResult) else found
+
+
+def _session_faults(result: SessionResult) -> list[str]:
     found = [
         f"round {off.round} answers {on.text!r} with the cache and {off.text!r} without it; "
         "they must be the same"
@@ -24,7 +29,11 @@ def faults(result: DemoResult) -> list[str]:
     ]
     if result.later_hit_ratio < HIT_RATIO_MIN:
         found.append(_too_cold("from round 2 on", result.later_hit_ratio))
-    found += _faults_after(result.after_restart, "after the engine's restart")
+    return found
+
+
+def _misfortune_faults(result: DemoResult) -> list[str]:
+    found = _faults_after(result.after_restart, "after the engine's restart")
     if result.after_restart.cached.hbm:
         found.append(
             f"after the engine's restart {result.after_restart.cached.hbm} tokens came from HBM, "

@@ -30,6 +30,12 @@ def test_a_demo_can_be_sized_and_written_elsewhere():
     assert parse(given.split(), "1") == DemoOptions(8000, 5, 2, Path("a"), Path("b/c.json"))
 
 
+def test_a_demo_can_be_played_before_a_cluster_that_runs():
+    options = parse(["demo", "--router", "127.0.0.1:7400"], "1")
+    assert isinstance(options, DemoOptions)
+    assert options.router == "127.0.0.1:7400"
+
+
 def test_up_and_status_have_their_flags():
     assert parse(["up"], "1") == UpOptions(NODES_DEFAULT, PORT_DEFAULT, 4.0)
     assert parse(["up", "--port", "0", "--capacity-gb", "0.5"], "1") == UpOptions(3, 0, 0.5)
@@ -49,6 +55,7 @@ def test_the_bounds_are_those_of_the_script():
         ("demo --tokens 8001", "'8001' must be a whole number in 2000..8000"),
         ("demo --tokens many", "'many' must be a whole number in 2000..8000"),
         ("demo --rounds 1", "'1' must be a whole number in 2..10"),
+        ("demo --router a:1 --nodes 2", "not allowed with argument"),
         ("demo --nodes 1", "'1' must be a whole number in 2..16"),
         ("up --port 65536", "'65536' must be a whole number in 0..65535"),
         ("up --capacity-gb 0", "'0' must be a number > 0"),

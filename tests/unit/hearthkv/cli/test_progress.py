@@ -9,7 +9,7 @@ from tests.unit.hearthkv.demo.conftest import turn
 
 def test_parts_are_counted_and_the_last_turn_is_told():
     console = Console(width=100, color_system=None)
-    with console.capture() as capture, demo_progress(console) as progress:
+    with console.capture() as capture, demo_progress(console, "starting the cluster") as progress:
         progress.begin("with the cache", 2)
         progress.advance(turn(1, TierCounts()))
         progress.advance(turn(2, TierCounts(hbm=600), ttft_s=0.5))

@@ -18,7 +18,7 @@ from hearthkv.demo.gguf_file import GgufFile
 from hearthkv.demo.model_package import find_model_file
 from hearthkv.demo.model_weights import ModelWeights
 from hearthkv.demo.session_file import load_texts
-from hearthkv.demo.turn_record import DemoResult, TurnRecord
+from hearthkv.demo.turn_record import DemoResult, SessionResult, TurnRecord
 from tests.tiny_model import TinyModel
 from tests.unit.hearthkv.demo.fake_engine import FakeEngine, FakeRouter
 
@@ -86,6 +86,12 @@ def good_result() -> DemoResult:
         after_failure=turn(5, nothing, ttft_s=13.0, node_id="node-2", reason="failover"),
         warm_again=turn(6, TierCounts(hbm=1504), node_id="node-2"),
     )
+
+
+@pytest.fixture
+def guest_result(good_result: DemoResult) -> SessionResult:
+    """The same session before a cluster that was left alone."""
+    return SessionResult(without_cache=good_result.without_cache, with_cache=good_result.with_cache)
 
 
 @pytest.fixture(scope="session")

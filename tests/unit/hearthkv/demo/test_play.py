@@ -4,13 +4,16 @@ import pytest
 
 from hearthkv.core.errors import PeerError
 from hearthkv.core.kv_cache_settings import GIB
-from hearthkv.core.routing import NodeState
+from hearthkv.core.routing import CacheHint, NodeState
 from hearthkv.core.tier import Tier
-from hearthkv.demo.agent import SessionSize
+from hearthkv.demo.agent import Session, SessionSize
 from hearthkv.demo.cluster_plan import LocalNode
-from hearthkv.demo.play import NODE_GONE_S, demo_cache, play_demo
+from hearthkv.demo.play import NODE_GONE_S, demo_cache, open_guest, play_demo, play_twice
 from hearthkv.demo.turn_record import TurnRecord
 from hearthkv.demo.verdict import faults
+from hearthkv.v1.router_pb2 import NODE_STATE_SUSPECT as SUSPECT
+from tests.fakes.router import FakeRouter, endpoint
+from tests.fakes.servers import serving
 from tests.unit.hearthkv.demo.conftest import Stage
 
 SIZE = SessionSize(2500, 3)
@@ -71,6 +74,35 @@ async def test_a_router_that_sees_no_death_is_given_up(stage: Stage):
     servers = FakeServers(stage, is_seen=False)
     with pytest.raises(PeerError, match="still takes node-1 for live after 15 s"):
         await play_demo(stage.agent, servers, SIZE, Watched())
+
+
+async def test_a_session_is_played_twice_and_the_cluster_left_alone(stage: Stage):
+    watched = Watched()
+    session = Session(stage.agent, "guest", CacheHint.REUSE)
+    result = await play_twice(stage.agent, session, SIZE, watched)
+    assert faults(result) == []
+    assert (len(result.without_cache), len(result.with_cache)) == (3, 3)
+    assert watched.heard == [
+        *("without the cache: 3", "round 1", "round 2", "round 3"),
+        *("with the cache: 3", "round 1", "round 2", "round 3"),
+    ]
+
+
+async def test_a_guest_finds_the_engines_beside_the_live_nodes():
+    router = FakeRouter(
+        endpoint("a", "127.0.0.1:1", engine_url="http://127.0.0.1:11"),
+        endpoint("b", "127.0.0.1:2"),
+        endpoint("c", "127.0.0.1:3", engine_url="http://127.0.0.1:13", state=SUSPECT),
+    )
+    async with serving(router) as address, open_guest(address) as agent:
+        assert agent.engine_urls() == ["http://127.0.0.1:11"]
+
+
+async def test_a_guest_of_a_cluster_without_engines_is_told():
+    async with serving(FakeRouter(endpoint("b", "127.0.0.1:2"))) as address:
+        with pytest.raises(PeerError, match="knows no live node with an engine"):
+            async with open_guest(address):
+                pass
 
 
 @pytest.mark.parametrize("tokens", [2000, 8000])

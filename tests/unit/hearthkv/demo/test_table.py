@@ -3,10 +3,10 @@
 from rich.console import Console
 
 from hearthkv.demo import table
-from hearthkv.demo.turn_record import DemoResult
+from hearthkv.demo.turn_record import DemoResult, SessionResult
 
 
-def shown(result: DemoResult) -> list[str]:
+def shown(result: SessionResult) -> list[str]:
     console = Console(width=80, color_system=None)
     with console.capture() as capture:
         console.print(table.render(result))
@@ -38,3 +38,9 @@ def test_the_totals_are_one_sentence_each(good_result: DemoResult):
 
 def test_nothing_is_cut_in_80_columns(good_result: DemoResult):
     assert not any("…" in line for line in shown(good_result))
+
+
+def test_a_session_without_misfortunes_has_no_second_table(guest_result: SessionResult):
+    text = "\n".join(shown(guest_result))
+    assert "One session, without the cache and with it" in text
+    assert "The same session goes on" not in text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearthkv.demo.turn_record import DemoResult, hit_ratio
+from hearthkv.demo.turn_record import DemoResult, SessionResult, hit_ratio
 
 
 def test_the_hit_ratio_is_tokens_from_cache_by_prompt_tokens(good_result: DemoResult):
@@ -30,3 +30,10 @@ def test_everything_can_be_written_as_json(good_result: DemoResult):
         "node killed",
         "nothing more",
     ]
+
+
+def test_a_session_without_misfortunes_is_written_without_them(guest_result: SessionResult):
+    assert guest_result.extra == ()
+    assert guest_result.as_json().keys() == {
+        *("hit_ratio_from_round_2", "speedups", "without_cache", "with_cache")
+    }

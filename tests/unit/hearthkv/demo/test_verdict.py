@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hearthkv.core.tier import TierCounts
-from hearthkv.demo.turn_record import DemoResult
+from hearthkv.demo.turn_record import DemoResult, SessionResult
 from hearthkv.demo.verdict import faults
 from tests.unit.hearthkv.demo.conftest import turn
 
@@ -63,3 +63,10 @@ def test_a_session_that_stays_cold_after_the_failover_is_a_fault(good_result: De
     result = replace(good_result, warm_again=turn(6, TierCounts()))
     (fault,) = faults(result)
     assert fault.startswith("cache_hit_ratio after the failover is 0.000")
+
+
+def test_a_cluster_that_is_left_alone_has_the_session_to_show(guest_result: SessionResult):
+    assert faults(guest_result) == []
+    cold = tuple(replace(turn, cached=TierCounts()) for turn in guest_result.with_cache)
+    (fault,) = faults(replace(guest_result, with_cache=cold))
+    assert fault.startswith("cache_hit_ratio from round 2 on is 0.000")
