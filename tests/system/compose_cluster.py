@@ -38,7 +38,11 @@ class ComposeCluster(DockerCompose):
         """Build the cluster's images and start it, without what belongs to a profile."""
         self.stop()  # what a killed run has left
         self.run("build", "--quiet", "router", "node-a")
-        self.run("up", "--wait", "router", *NODES)
+        try:
+            self.run("up", "--wait", "router", *NODES)
+        except AssertionError as error:
+            error.add_note(self.run("logs", "--no-color", "--tail", "20"))
+            raise
 
     def stop(self, down: bool = True) -> None:
         self.run("down", "--volumes", "--remove-orphans", "--timeout", "5")
@@ -46,6 +50,15 @@ class ComposeCluster(DockerCompose):
     def run(self, *arguments: str) -> str:
         """Run a `docker compose` command to its end; return what it printed."""
         return docker(*self.compose_command_property[1:], *arguments)
+
+    def run_demo(self, *arguments: str) -> str:
+        """Play the demo, which starts all that it needs; return what it printed."""
+        return self.run("run", "--rm", "--no-TTY", "demo", *arguments)
+
+    def demo_file(self, name: str) -> str:
+        """Return a file that the demo has left in its volume."""
+        cat = ("--no-deps", "--entrypoint", "cat", "demo", name)
+        return self.run("run", "--rm", "--no-TTY", *cat)
 
     def metrics(self, node: str) -> dict[str, float]:
         port = 9501 + NODES.index(node) + PORT_SHIFT
