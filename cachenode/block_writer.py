@@ -13,11 +13,13 @@ from cachenode.plans import WriteTicket
 from cachenode.tier_stores import TierStores
 from hearthkv.core.block_io import BlockChunk, BlockHeader, WriteStart, WriteStatus
 from hearthkv.core.checksum import block_checksum
-from hearthkv.core.tier import Tier
 from hearthkv.telemetry import Telemetry
 
 UNDER_WAY_MAX: Final = 4
 """Blocks that one write has on their way to a store at once."""
+
+ATTEMPTS_MAX: Final = 2
+"""Stores that a block is offered to: one a tier."""
 
 
 class BlockWriter:
@@ -76,6 +78,7 @@ class _UnderWay:
     payload: Payload
     ticket: WriteTicket
     storing: asyncio.Task[bool]
+    attempt: int  # from 1 on
 
 
 class _Write:
@@ -93,8 +96,12 @@ class _Write:
         """Set out to store one more block, and wait until not too many are under way."""
         index = len(self.statuses)
         self.statuses.append(WriteStatus.UNAVAILABLE)
-        self._set_out(index, header, payload)
-        if len(self._under_way) >= UNDER_WAY_MAX:
+        planned = self._plan(header, payload)
+        if isinstance(planned, WriteStatus):
+            self._note(index, header, planned)
+        else:
+            self._under_way.append(self._set_out(index, header, payload, planned, attempt=1))
+        while len(self._under_way) >= UNDER_WAY_MAX:
             await self._settle()
 
     async def finish(self) -> None:
@@ -105,13 +112,19 @@ class _Write:
             self._catalog.touch(self._start.spec.namespace_id, self._last_key)
         self._writer.stores.work.set()
 
-    def _set_out(self, index: int, header: BlockHeader, payload: Payload) -> None:
-        planned = self._plan(header, payload)
-        if isinstance(planned, WriteStatus):
-            self._note(index, header, planned)
-            return
-        storing = self._writer.tasks.create_task(self._store(planned, payload))
-        self._under_way.append(_UnderWay(index, header, payload, planned, storing))
+    def _set_out(
+        self,
+        index: int,
+        header: BlockHeader,
+        payload: Payload,
+        ticket: WriteTicket,
+        *,
+        attempt: int,
+    ) -> _UnderWay:
+        storing = self._writer.tasks.create_task(
+            self._writer.stores.store(ticket.spec, ticket.target, payload)
+        )
+        return _UnderWay(index, header, payload, ticket, storing, attempt)
 
     def _plan(self, header: BlockHeader, payload: Payload) -> WriteTicket | WriteStatus:
         spec = self._start.spec
@@ -129,25 +142,30 @@ class _Write:
 
     async def _settle(self) -> None:
         """Commit the block that set out first; where its store failed, try what else there is."""
+        # Waited for, not awaited: a caller who leaves here must not cancel the store's work. And
+        # no await lies between the queue and the catalog, or a ticket could be lost between them.
+        await asyncio.wait({self._under_way[0].storing})
         block = self._under_way.popleft()
-        ticket, is_stored = block.ticket, await block.storing
-        for _ in Tier:
-            if is_stored:
-                self._note(block.index, block.header, self._catalog.commit_write(ticket))
-                return
-            # The store's trouble is known to the catalog by now, so it plans around it.
-            planned = self._plan(block.header, block.payload)
-            self._catalog.abort_write(ticket)
-            if isinstance(planned, WriteStatus):
-                self._note(block.index, block.header, planned)
-                return
-            ticket = planned
-            is_stored = await self._store(ticket, block.payload)
-        self._catalog.abort_write(ticket)
-        self._note(block.index, block.header, WriteStatus.UNAVAILABLE)
+        if block.storing.result():
+            self._note(block.index, block.header, self._catalog.commit_write(block.ticket))
+        else:
+            self._try_elsewhere(block)
 
-    async def _store(self, ticket: WriteTicket, payload: Payload) -> bool:
-        return await self._writer.stores.store(ticket.spec, ticket.target, payload)
+    def _try_elsewhere(self, block: _UnderWay) -> None:
+        """Set out again to another store, before the blocks that hang on this one."""
+        planned: WriteTicket | WriteStatus = WriteStatus.UNAVAILABLE
+        if block.attempt < ATTEMPTS_MAX:
+            # The store's trouble is known to the catalog by now, so it plans around it. It does so
+            # before the first plan is given up, so that the namespace and what hangs on it stay.
+            planned = self._plan(block.header, block.payload)
+        self._catalog.abort_write(block.ticket)
+        if isinstance(planned, WriteStatus):
+            self._note(block.index, block.header, planned)
+            return
+        again = self._set_out(
+            block.index, block.header, block.payload, planned, attempt=block.attempt + 1
+        )
+        self._under_way.appendleft(again)
 
     def _note(self, index: int, header: BlockHeader, status: WriteStatus) -> None:
         self.statuses[index] = status

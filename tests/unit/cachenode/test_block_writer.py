@@ -7,7 +7,7 @@ import pytest
 
 from cachenode.block_frame import BlockFrame
 from cachenode.block_writer import UNDER_WAY_MAX, BlockWriter
-from hearthkv.core.block_io import BlockChunk, WriteStart, WriteStatus
+from hearthkv.core.block_io import BlockChunk, DropNamespace, WriteStart, WriteStatus
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.errors import BlockSizeError, StoreUnavailableError
 from hearthkv.core.namespace import NamespaceSpec
@@ -39,6 +39,20 @@ class SlowStore(MemoryStore):
             await super().put(frame, payload)
         finally:
             self.under_way -= 1
+
+
+class GatedStore(MemoryStore):
+    """Takes nothing until its gate is opened."""
+
+    def __init__(self, tier: Tier = Tier.DRAM) -> None:
+        super().__init__(tier)
+        self.gate = asyncio.Event()
+        self.under_way = asyncio.Semaphore(0)
+
+    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
+        self.under_way.release()
+        await self.gate.wait()
+        await super().put(frame, payload)
 
 
 @pytest.fixture
@@ -115,6 +129,30 @@ async def test_a_writer_that_is_cancelled_leaves_what_was_under_way_stored(parts
         writing.cancel()
     assert matched(parts, keys) == 3
     assert dram.used_bytes == 3 * STORED_BYTES
+
+
+@pytest.mark.parametrize("failing", [False, True], ids=["stored", "tried-elsewhere"])
+async def test_a_writer_that_is_cancelled_while_it_waits_for_a_store_loses_no_room(failing: bool):
+    dram, ssd = GatedStore(Tier.DRAM), GatedStore(Tier.SSD)
+    parts = parts_over({Tier.DRAM: dram, Tier.SSD: ssd})
+    if failing:
+        dram.break_down()
+    keys = prompt(UNDER_WAY_MAX + 2)
+    async with asyncio.TaskGroup() as tasks:
+        writing = tasks.create_task(write(parts, chunks_of_prompt(keys)))
+        for _ in range(UNDER_WAY_MAX):
+            await dram.under_way.acquire()
+        if failing:
+            dram.gate.set()
+            await ssd.under_way.acquire()
+        writing.cancel()
+        await asyncio.sleep(0)  # the writer is told before its stores answer
+        dram.gate.set()
+        ssd.gate.set()
+    assert [usage.reserved_bytes for usage in parts.catalog.usage()] == [0, 0]
+    assert matched(parts, keys) == UNDER_WAY_MAX
+    parts.catalog.drop(DropNamespace(SPEC.namespace_id))
+    assert parts.catalog.namespaces() == ()
 
 
 async def test_a_namespace_of_other_sizes_is_refused_before_the_first_block(parts):
