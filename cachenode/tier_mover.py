@@ -42,12 +42,15 @@ class TierMover:
         refs: dict[Tier, list[BlockRef]] = defaultdict(list)
         for ref in self._catalog.plan_erasures():
             refs[ref.tier].append(ref)
+        has_erased = False
         for tier, condemned in refs.items():
             if await self._stores.erase(tier, condemned):
                 self._catalog.commit_erase(condemned)
+                has_erased = True
             else:
                 self._catalog.abort_erase(condemned)
-        return bool(refs)
+        # What could not be erased is tried again when the work is next woken, and not before.
+        return has_erased
 
     async def _demote(self) -> bool:
         demotions = self._catalog.plan_demotions()

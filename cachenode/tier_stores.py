@@ -24,6 +24,11 @@ FULL_S: Final = 10.0
 """Seconds for which a store that said it is full is offered nothing."""
 
 
+DOUBT_EVERY_S: Final = 1.0
+"""Seconds between two doubts about one store. Without a pause, one that looks well and fails its
+calls all the same would be looked at, healed, tried and doubted as fast as the machine can."""
+
+
 class TierStores:
     """
     Performs what the catalog plans, and turns a store's errors into outcomes and troubles.
@@ -50,6 +55,7 @@ class TierStores:
         self._clock = clock
         self._telemetry = telemetry
         self._full_until_s: dict[Tier, float] = {}
+        self._doubted_s: dict[Tier, float] = {}
 
     async def fetch(self, ref: BlockRef) -> memoryview | ReadEnd:
         """Read a copy; what is lost is dropped from the catalog. Never raises a StoreError."""
@@ -91,7 +97,7 @@ class TierStores:
             self._catalog.set_full(tier, str(error))
         else:
             self.trouble(tier, str(error))
-            self.doubt.set()
+            self._doubt(tier)
 
     def trouble(self, tier: Tier, text: str) -> None:
         """Keep the node off a store."""
@@ -117,4 +123,11 @@ class TierStores:
         if blocks:
             self._telemetry.emit(BlockLost(ref.tier, ref.key.hex(), reason, blocks))
             self.work.set()
-            self.doubt.set()  # perhaps the whole store was emptied
+            self._doubt(ref.tier)  # perhaps the whole store was emptied
+
+    def _doubt(self, tier: Tier) -> None:
+        now_s = self._clock.now()
+        doubted_s = self._doubted_s.get(tier)
+        if doubted_s is None or now_s - doubted_s >= DOUBT_EVERY_S:
+            self._doubted_s[tier] = now_s
+            self.doubt.set()

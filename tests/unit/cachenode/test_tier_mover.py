@@ -9,6 +9,7 @@ from cachenode.block import BlockRef
 from cachenode.tier_mover import TierMover
 from hearthkv.core.block_io import DropNamespace
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.errors import StoreError, StoreFullError, StoreUnavailableError
 from hearthkv.core.tier import Tier
 from tests.memory_store import MemoryStore
 from tests.node_rig import SPEC, STORED_BYTES, Parts, hold, parts_over, prompt
@@ -54,6 +55,24 @@ async def test_what_can_not_be_erased_waits_until_the_store_heals(parts, stores,
     parts.catalog.drop(DropNamespace(SPEC.namespace_id))
     stores[Tier.DRAM].break_down()
     await mover.work()
+    assert parts.catalog.usage()[0].used_bytes == 4 * STORED_BYTES
+    stores[Tier.DRAM].heal()
+    parts.stores.heal(Tier.DRAM)
+    await mover.work()
+    assert parts.catalog.usage()[0].used_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "error", [StoreFullError("no space to note it"), StoreUnavailableError("gone")], ids=repr
+)
+async def test_a_store_that_does_not_erase_is_not_asked_without_a_pause(
+    parts, stores, mover, error: StoreError
+):
+    await hold(parts, prompt(4))
+    parts.catalog.drop(DropNamespace(SPEC.namespace_id))
+    stores[Tier.DRAM].trouble = error
+    async with asyncio.timeout(20):
+        await mover.work()
     assert parts.catalog.usage()[0].used_bytes == 4 * STORED_BYTES
     stores[Tier.DRAM].heal()
     parts.stores.heal(Tier.DRAM)

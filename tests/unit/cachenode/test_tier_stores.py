@@ -2,7 +2,7 @@
 
 import pytest
 
-from cachenode.tier_stores import FULL_S
+from cachenode.tier_stores import DOUBT_EVERY_S, FULL_S
 from hearthkv.core.block_io import ReadEnd
 from hearthkv.core.tier import Tier
 from tests.memory_store import MemoryStore
@@ -46,6 +46,20 @@ async def test_a_store_that_does_not_answer_is_in_trouble_until_it_heals(
     assert parts.stores.doubt.is_set()
     parts.stores.heal(Tier.DRAM)
     assert parts.catalog.trouble(Tier.DRAM) == ""
+
+
+async def test_doubts_about_a_store_that_looks_well_and_fails_come_with_a_pause(parts, dram):
+    (ref,) = await hold(parts, prompt(1))
+    dram.break_down()
+    await parts.stores.fetch(ref)
+    parts.stores.doubt.clear()  # as the watch does, which finds nothing and heals the tier
+    parts.stores.heal(Tier.DRAM)
+    await parts.stores.fetch(ref)
+    assert not parts.stores.doubt.is_set()
+    assert parts.catalog.trouble(Tier.DRAM)
+    parts.clock.advance(DOUBT_EVERY_S)
+    await parts.stores.fetch(ref)
+    assert parts.stores.doubt.is_set()
 
 
 async def test_trouble_and_its_end_are_told_once(parts: Parts, caplog):
