@@ -4,30 +4,40 @@ The calls of a cache node.
 Thin on purpose: a call decodes, asks the node and encodes.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
+from typing import Final
 
 import grpc
 
 from cachenode.node import CacheNode
 from hearthkv.codec import cache_node as codec
 from hearthkv.core.block_io import BlockChunk, WriteStart
-from hearthkv.core.errors import BadInputError, BadRequestError
+from hearthkv.core.errors import BadInputError, BadRequestError, PeerTimeoutError
 from hearthkv.grpc_server import Context, StatusTable, errors_as_status
 from hearthkv.v1 import cache_node_pb2 as pb2
 from hearthkv.v1 import cache_node_pb2_grpc
 
 SERVICE_NAMES = ("hearthkv.v1.CacheNode",)
 
-STATUS_OF: StatusTable = {BadInputError: grpc.StatusCode.INVALID_ARGUMENT}
+STATUS_OF: StatusTable = {
+    BadInputError: grpc.StatusCode.INVALID_ARGUMENT,
+    PeerTimeoutError: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
 """Trouble with a store is no error: it is told as the end of a read, or a block's status (I5)."""
+
+STALL_S: Final = 30.0
+"""Seconds for which a caller may stall in the middle of a read or a write. What it holds up are
+room and copies that others could use, so a call ends here even if its own deadline is later."""
 
 
 class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
     """What clients ask of a cache node."""
 
-    def __init__(self, node: CacheNode) -> None:
+    def __init__(self, node: CacheNode, *, stall_s: float = STALL_S) -> None:
         self._node = node
+        self._stall_s = stall_s
 
     async def Match(self, request: pb2.MatchRequest, context: Context) -> pb2.MatchResponse:
         """Say how many leading blocks of a prompt are held."""
@@ -45,14 +55,16 @@ class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
             query = codec.decode_read_request(request)
             async with aclosing(self._node.read(query)) as steps:
                 async for step in steps:
-                    await context.write(codec.encode_read_step(step))
+                    message = codec.encode_read_step(step)
+                    async with _no_stall("took", self._stall_s):
+                        await context.write(message)
 
     async def Write(
         self, request_iterator: AsyncIterator[pb2.WriteRequest], context: Context
     ) -> pb2.WriteResponse:
         """Store blocks."""
         async with errors_as_status(context, STATUS_OF):
-            steps = (codec.decode_write_step(request) async for request in request_iterator)
+            steps = _steps(request_iterator, self._stall_s)
             start = await anext(steps, None)
             if not isinstance(start, WriteStart):
                 raise BadRequestError("write begins without a start, must begin with one")
@@ -93,6 +105,35 @@ class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
     ) -> pb2.DescribeResponse:
         """Describe the node."""
         return codec.encode_describe_response(self._node.describe())
+
+
+async def _steps(
+    requests: AsyncIterator[pb2.WriteRequest], stall_s: float
+) -> AsyncIterator[WriteStart | BlockChunk]:
+    """What a writer says, to the end."""
+    while True:
+        async with _no_stall("sent", stall_s):
+            request = await anext(requests, None)
+        if request is None:
+            return
+        yield codec.decode_write_step(request)
+
+
+@asynccontextmanager
+async def _no_stall(verb: str, stall_s: float) -> AsyncIterator[None]:
+    """
+    Bound a wait for the caller.
+
+    Raises:
+        PeerTimeoutError: If it takes longer than `stall_s`.
+    """
+    try:
+        async with asyncio.timeout(stall_s):
+            yield
+    except TimeoutError:
+        raise PeerTimeoutError(
+            f"the caller {verb} nothing for {stall_s:g} s, must go on or end the call"
+        ) from None
 
 
 async def _chunks(steps: AsyncIterator[WriteStart | BlockChunk]) -> AsyncIterator[BlockChunk]:

@@ -1,0 +1,97 @@
+"""Tests of `cachenode.service` beyond the contract: callers that stall in the middle of a call."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from grpc import aio
+
+from cachenode.service import CacheNodeService
+from hearthkv.codec import cache_node as codec
+from hearthkv.codec.block import chunks_of
+from hearthkv.codec.status import decode_reason
+from hearthkv.core.block_io import BlockChunk, DropNamespace, ReadQuery, WriteStart
+from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.tier import Tier
+from hearthkv.v1 import cache_node_pb2_grpc
+from tests.memory_store import MemoryStore
+from tests.node_rig import SPEC, Rig, header_of, open_node, payload_of, prompt
+
+STALL_S = 0.2
+MANY = 1024  # more bytes than the transport takes from a node without a reader
+SMALL_WINDOW = (("grpc.http2.lookahead_bytes", 65_536), ("grpc.http2.bdp_probe", 0))
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[tuple[Rig, cache_node_pb2_grpc.CacheNodeStub]]:
+    stores = {tier: MemoryStore(tier) for tier in (Tier.DRAM, Tier.SSD)}
+    async with open_node(stores) as rig, _served(rig) as stub:
+        yield rig, stub
+
+
+@asynccontextmanager
+async def _served(rig: Rig) -> AsyncIterator[cache_node_pb2_grpc.CacheNodeStub]:
+    server = aio.server()
+    cache_node_pb2_grpc.add_CacheNodeServicer_to_server(
+        CacheNodeService(rig.node, stall_s=STALL_S), server
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with aio.insecure_channel(f"127.0.0.1:{port}", SMALL_WINDOW) as channel:
+        yield cache_node_pb2_grpc.CacheNodeStub(channel)
+    await server.stop(grace=None)
+
+
+def steps_of(keys: Sequence[bytes]) -> list[WriteStart | BlockChunk]:
+    steps: list[WriteStart | BlockChunk] = [WriteStart(SPEC, None)]
+    for key, before in zip(keys, [b"", *keys], strict=False):
+        steps += chunks_of(header_of(key, before), payload_of(key))
+    return steps
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3, 9])
+async def test_a_writer_that_stalls_is_given_up_and_keeps_what_it_sent(node, blocks: int):
+    rig, stub = node
+    keys = prompt(blocks)
+    half = BlockChunk(header_of(b"h" * 16, keys[-1] if keys else b""), b"the first bytes")
+    call = stub.Write()
+    for step in [*steps_of(keys), half]:
+        await call.write(codec.encode_write_step(step))
+    with pytest.raises(aio.AioRpcError) as told:
+        await call
+    assert told.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "sent nothing for 0.2 s" in (told.value.details() or "")
+    assert decode_reason(told.value.trailing_metadata()) == "PEER_TIMEOUT"
+    assert rig.match(keys) == blocks
+    assert [usage.reserved_bytes for usage in rig.node.usage()] == [0, 0]
+    assert rig.node.calls_in_flight == 0
+
+
+async def test_a_reader_that_does_not_read_lets_go_of_what_it_asked_for(node):
+    rig, stub = node
+    keys = prompt(MANY)
+    await rig.write(keys)
+    query = ReadQuery(SPEC.namespace_id, PackedKeys.join(keys), 0, None)
+    call = stub.Read(codec.encode_read_request(query))
+    await call.read()
+    assert rig.node.calls_in_flight == 1
+    async with asyncio.timeout(20):
+        while rig.node.calls_in_flight:  # noqa: ASYNC110 - the transport has no event for it
+            await asyncio.sleep(0.01)
+    # What is dropped now is erased at once: nothing holds it any more.
+    rig.node.drop(DropNamespace(SPEC.namespace_id))
+    await rig.node.settle()
+    assert [usage.used_bytes for usage in rig.node.usage()] == [0, 0]
+    await read_out(call)
+    assert await call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "took nothing for 0.2 s" in await call.details()
+
+
+async def read_out(call) -> None:
+    try:
+        while await call.read() is not aio.EOF:
+            pass
+    except aio.AioRpcError:
+        return
