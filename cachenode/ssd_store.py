@@ -8,6 +8,7 @@ event loop never waits for a disk.
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -49,8 +50,13 @@ class SsdStore:
 
     async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
         """Store a block."""
-        async with self._call():
-            await self._in_thread(self._files.write, frame, payload)
+        is_given_up = threading.Event()
+        try:
+            async with self._call():
+                await self._in_thread(self._write, frame, payload, is_given_up)
+        except BaseException:
+            is_given_up.set()
+            raise
 
     async def get(self, ref: BlockRef) -> memoryview:
         """Return the payload of a block, checked."""
@@ -96,6 +102,18 @@ class SsdStore:
         """Let the threads end; one that hangs in the disk is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._files.close()
+
+    def _write(
+        self,
+        frame: BlockFrame,
+        payload: bytes | bytearray | memoryview,
+        is_given_up: threading.Event,
+    ) -> None:
+        self._files.write(frame, payload)
+        # No thread can be stopped in the middle of a write. Where nobody waits for it any more, the
+        # block's erasure may have come before the block.
+        if is_given_up.is_set():
+            self._files.erase([frame.ref(self.tier)])
 
     async def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
         hop: Callable[..., Awaitable[T]] = wrap(work)

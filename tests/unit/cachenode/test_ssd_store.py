@@ -45,6 +45,16 @@ class StuckDisk(BlockFiles):
         return super().read(ref)
 
 
+class SlowDisk(BlockFiles):
+    """A disk whose writes hang until it is released."""
+
+    released = Event()
+
+    def write_all(self, descriptor: int, frame: bytes, payload: memoryview) -> None:
+        self.released.wait()
+        super().write_all(descriptor, frame, payload)
+
+
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
@@ -94,4 +104,16 @@ async def test_a_disk_that_hangs_is_away_after_the_deadline(tmp_path: Path):
     with pytest.raises(StoreUnavailableError, match=r"did not answer within 0.05 s"):
         await store.get(REF)
     files.released.set()
+    await store.close()
+
+
+async def test_a_write_that_outlives_its_deadline_leaves_no_file(tmp_path: Path):
+    files = SlowDisk(tmp_path)
+    store = SsdStore(files, deadline_s=0.05)
+    with pytest.raises(StoreUnavailableError, match=r"did not answer within 0.05 s"):
+        await store.put(FRAME, PAYLOAD)
+    await store.erase([REF])
+    files.released.set()
+    store._threads.shutdown(wait=True)
+    assert files_in(tmp_path) == []
     await store.close()
