@@ -7,6 +7,7 @@ Not pure. Any thread may call; a call blocks until it is answered, within the sa
 import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -33,6 +34,8 @@ from hearthkv.telemetry import Telemetry
 
 Answer = TypeVar("Answer")
 
+_CLOSED = "client is closed, must be open"
+
 
 def connect_blocking(
     routers: str | Sequence[str] = (),
@@ -45,32 +48,65 @@ def connect_blocking(
 
 
 class LoopThread:
-    """An event loop in a thread that does not keep the process alive."""
+    """
+    An event loop in a thread that does not keep the process alive.
+
+    Any thread may call it, and any may close it while others wait for their answers. A process
+    that was forked has the object and not the thread: there it is closed, and its loop, which
+    shares its selector with the parent's, is left as it is.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._is_closing = False
+        self._lock = threading.Lock()  # held while work is handed over, so that none comes too late
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="hearthkv-client", daemon=True
         )
         self._thread.start()
 
     def run(self, work: Coroutine[object, object, Answer]) -> Answer:
-        """Run a coroutine on the loop and return its answer; interrupted, it is cancelled."""
-        if self._loop.is_closed():
-            work.close()
-            raise BadInputError("client is closed, must be open")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """
+        Run a coroutine on the loop and return its answer; interrupted, it is cancelled.
+
+        Raises:
+            BadInputError: If the loop is closed, or is while the coroutine runs.
+        """
+        future = self._hand_over(work)
         try:
             return future.result()
+        except CancelledError:
+            raise BadInputError(_CLOSED) from None
         finally:
             future.cancel()  # does nothing to one that is done
 
     def close(self) -> None:
-        """Stop the loop and wait for the thread. May be called again."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        """Cancel what still runs, stop the loop and wait for the thread. May be called again."""
+        if not self._thread.is_alive():
+            return
+        with self._lock:
+            was_closing, self._is_closing = self._is_closing, True
+            if not was_closing:
+                asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        self._thread.join()
+        with self._lock:
             self._loop.close()
+
+    def _hand_over(self, work: Coroutine[object, object, Answer]) -> "Future[Answer]":
+        if self._thread.is_alive():
+            with self._lock:
+                if not self._is_closing:
+                    return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise BadInputError(_CLOSED)
+
+    async def _end(self) -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        # Not at once: the answer of a task that ended in this very step is still to be delivered.
+        self._loop.call_soon(self._loop.stop)
 
 
 class BlockingTurn:

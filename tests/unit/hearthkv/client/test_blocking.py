@@ -1,7 +1,9 @@
 """Tests of hearthkv/client/blocking.py."""
 
 import asyncio
+import contextlib
 import inspect
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -116,6 +118,70 @@ def test_a_closed_client_says_so_and_leaves_no_thread():
     with pytest.raises(BadInputError, match="client is closed"):
         kv.begin_turn("s", SPEC, TOKENS)
     assert "hearthkv-client" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_call_that_another_thread_closes_under_ends():
+    thread = LoopThread()
+    begun, told = threading.Event(), []
+
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        with pytest.raises(BadInputError, match="client is closed") as error:
+            thread.run(endless())
+        told.append(error)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    begun.wait()
+    thread.close()
+    calling.join()
+    assert len(told) == 1
+
+
+def test_threads_that_call_and_close_at_once_all_come_back():
+    for _ in range(50):
+        thread = LoopThread()
+
+        async def answer() -> int:
+            await asyncio.sleep(0)
+            return 1
+
+        def call(thread: LoopThread = thread) -> None:
+            with contextlib.suppress(BadInputError):
+                while thread.run(answer()) == 1:
+                    pass
+
+        threads = [threading.Thread(target=call) for _ in range(3)]
+        threads += [threading.Thread(target=thread.close) for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_finds_the_client_closed_and_leaves_the_parent_alone():
+    thread = LoopThread()
+
+    async def answer() -> int:
+        return 1
+
+    child = os.fork()
+    if child == 0:
+        said = 1
+        try:
+            thread.run(answer())
+        except BadInputError:
+            thread.close()
+            said = 0
+        finally:
+            os._exit(said)
+    assert os.waitpid(child, 0)[1] == 0
+    assert thread.run(answer()) == 1
+    thread.close()
 
 
 def test_an_interrupted_call_is_cancelled(monkeypatch: pytest.MonkeyPatch):
