@@ -32,6 +32,9 @@ EVENTS_EVERY_S: Final = 0.05
 SEND_TIMEOUT_S: Final = 10.0
 RETRY_S_MIN: Final = 0.2
 RETRY_S_MAX: Final = 5.0
+STEADY_S: Final = 10.0
+"""Seconds after which a stream counts as good. Two nodes of one name throw each other out at
+every hello: they are to do so slowly, for each hello comes with a whole inventory."""
 
 _CHANNEL_OPTIONS: Final = (
     # A router that vanished without a word is noticed after ten seconds.
@@ -75,12 +78,15 @@ class Reporter:
         self._changes = node.catalog.events.subscribe()
         self._is_resync_due = True
         self._failures = 0
+        self._welcomed_s: float | None = None  # on the stream that is open
         self._reason_told = ""  # once, however long a router is away
 
     async def run(self) -> None:
         """Report for ever; a stream that breaks is opened anew, after a pause that grows."""
         while True:
             reason = await self._converse()
+            if self._welcomed_s is not None and self._clock.now() - self._welcomed_s >= STEADY_S:
+                self._failures = 0
             if reason != self._reason_told:
                 self._reason_told = reason
                 self._telemetry.emit(RouterLost(self._router, reason))
@@ -94,6 +100,7 @@ class Reporter:
     async def _converse(self) -> str:
         """Hold one stream until it breaks; return why it did."""
         self._is_resync_due = True
+        self._welcomed_s = None
         async with aio.insecure_channel(self._router, options=_CHANNEL_OPTIONS) as channel:
             call = membership_pb2_grpc.MembershipStub(channel).Join()
 
@@ -160,7 +167,7 @@ class Reporter:
 
     def _follow(self, said: RouterMessage) -> None:
         if isinstance(said, Welcome):
-            self._failures = 0
+            self._welcomed_s = self._clock.now()
             self._reason_told = ""
             self._telemetry.emit(RouterJoined(self._router, said.lease_s))
         elif isinstance(said, ResyncOrder):

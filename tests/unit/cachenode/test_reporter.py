@@ -11,7 +11,8 @@ import pytest
 from grpc import aio
 
 from cachenode.events import METRICS
-from cachenode.reporter import Reporter
+from cachenode.node import CacheNode
+from cachenode.reporter import STEADY_S, Reporter
 from hearthkv.codec.membership import decode_node_message, encode_router_message
 from hearthkv.core.block_io import WriteStatus
 from hearthkv.core.block_key import PackedKeys
@@ -79,20 +80,36 @@ async def router() -> AsyncIterator[tuple[ListeningRouter, str]]:
     await server.stop(grace=None)
 
 
+class PacedReporter(Reporter):
+    """A reporter that writes down how long it would pause, and does not pause."""
+
+    def __init__(self, *args, **named) -> None:
+        super().__init__(*args, **named)
+        self.pauses_s: asyncio.Queue[float] = asyncio.Queue()
+
+    def _pause_s(self) -> float:
+        self.pauses_s.put_nowait(super()._pause_s())
+        return 0.0
+
+
+def reporter_of(node: CacheNode, address: str, clock: ManualClock) -> PacedReporter:
+    return PacedReporter(
+        node,
+        ENDPOINT,
+        address,
+        clock=clock,
+        jitter=lambda: 0.0,
+        telemetry=Telemetry(logging.getLogger("test"), PrometheusMeters(METRICS)),
+    )
+
+
 @asynccontextmanager
 async def reporting(
     address: str, clock: ManualClock | None = None
 ) -> AsyncIterator[tuple[Rig, dict[Tier, MemoryStore]]]:
     stores = {tier: MemoryStore(tier) for tier in (Tier.DRAM, Tier.SSD)}
     async with open_node(stores) as rig:
-        reporter = Reporter(
-            rig.node,
-            ENDPOINT,
-            address,
-            clock=clock or ManualClock(),
-            jitter=lambda: 0.0,
-            telemetry=Telemetry(logging.getLogger("test"), PrometheusMeters(METRICS)),
-        )
+        reporter = reporter_of(rig.node, address, clock or ManualClock())
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(reporter.run())
             yield rig, stores
@@ -170,6 +187,32 @@ async def test_a_stream_that_breaks_is_opened_anew(router, caplog):
         await servicer.orders.put(None)
         assert await servicer.next(NodeHello) == NodeHello(ENDPOINT, "0")
     assert "the router goes" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lasted_s", "pauses_s"),
+    [(STEADY_S - 1, [0.1, 0.2, 0.4]), (STEADY_S, [0.1, 0.1, 0.1])],
+    ids=["short", "steady"],
+)
+async def test_pauses_grow_while_streams_are_short(router, lasted_s: float, pauses_s: list[float]):
+    servicer, address = router
+    clock = ManualClock()
+    async with open_node({}) as rig, asyncio.TaskGroup() as tasks:
+        reporter = reporter_of(rig.node, address, clock)
+        running = tasks.create_task(reporter.run())
+        for pause_s in pauses_s:
+            await servicer.next(SnapshotPart)
+            await welcomed(reporter)
+            clock.advance(lasted_s)
+            await servicer.orders.put(None)
+            assert await reporter.pauses_s.get() == pytest.approx(pause_s)
+        running.cancel()
+
+
+async def welcomed(reporter: Reporter) -> None:
+    async with asyncio.timeout(20):
+        while reporter._welcomed_s is None:  # noqa: ASYNC110 - its answer comes on a stream
+            await asyncio.sleep(0)
 
 
 async def test_a_router_that_is_away_is_told_once():
