@@ -234,15 +234,21 @@ class _Server:
                 memory = await self._client.info("memory")
         except (StoreUnavailableError, StoreFullError) as error:
             return StoreCheck(trouble=str(error), is_same=False)
-        self._run_id = run_id
+        advice = []
+        if run_id == self._run_id and found is not None:
+            # The server is the one that was marked, and the mark is another's.
+            advice.append(
+                f"another node of this id uses {self.label}, and each scans what the other wrote: "
+                f"give each node its own --node-id"
+            )
         policy = memory.get("maxmemory_policy", _NO_EVICTION)
-        advice = (
-            f"{self.label} evicts by {policy!r} behind the node's back: "
-            f"set maxmemory-policy {_NO_EVICTION}"
-        )
-        return StoreCheck(
-            trouble="", is_same=False, advice="" if policy == _NO_EVICTION else advice
-        )
+        if policy != _NO_EVICTION:
+            advice.append(
+                f"{self.label} evicts by {policy!r} behind the node's back: "
+                f"set maxmemory-policy {_NO_EVICTION}"
+            )
+        self._run_id = run_id
+        return StoreCheck(trouble="", is_same=False, advice="; ".join(advice))
 
     async def close(self) -> None:
         self._blocks.close()
@@ -283,8 +289,11 @@ def _unpacked(packed: bytes) -> Iterator[tuple[bytes, bytes]]:
 def server_label(url: str) -> str:
     """Return what may be shown of a server's URL: where it is, without user and password."""
     scheme, _, rest = url.partition("://")
-    place = rest.rpartition("@")[2].partition("?")[0]
-    return f"{scheme}://{place}" if scheme in _URL_SCHEMES else "a URL of no known scheme"
+    if scheme not in _URL_SCHEMES:
+        return "a URL of no known scheme"
+    place, _, options = rest.partition("?")
+    # An @ behind a ? may be of a password before it or after it: then nothing is shown.
+    return f"{scheme}://{'...' if '@' in options else place.rpartition('@')[2]}"
 
 
 def _place(url: str) -> RedisPlace:

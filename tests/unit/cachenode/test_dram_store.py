@@ -39,6 +39,8 @@ async def frames_in(store: DramStore) -> set[int]:
         ("redis://:se@cret@host:6379", "redis://host:6379"),
         ("rediss://host:6380", "rediss://host:6380"),
         ("host:secret", "a URL of no known scheme"),
+        ("redis://host:6379/0?password=se@cret", "redis://..."),
+        ("redis://:se?cret@host:6379", "redis://..."),
     ],
 )
 def test_a_label_shows_no_password(url: str, label: str):
@@ -125,9 +127,19 @@ async def test_a_server_that_another_start_took_over_is_not_the_same(redis_serve
     ours, theirs = store_on(redis_server.url), store_on(redis_server.url, epoch=2)
     await ours.check()
     await theirs.check()
-    assert not (await ours.check()).is_same
+    look = await ours.check()
+    assert (look.is_same, "another node of this id" in look.advice) == (False, True)
     await ours.close()
     await theirs.close()
+
+
+async def test_a_server_that_was_emptied_is_no_sign_of_another_node(redis_server: RedisProcess):
+    store = store_on(redis_server.url)
+    await store.check()
+    redis_server.command("FLUSHALL")
+    look = await store.check()
+    assert (look.is_same, look.advice) == (False, "")
+    await store.close()
 
 
 async def test_a_server_that_evicts_by_itself_is_advised_against(start_redis: StartRedis):
