@@ -14,6 +14,9 @@ from hearthkv.client.outcome import MISS_OF_STATUS, Finished, MissReason
 from hearthkv.core.block_io import WriteStatus
 from hearthkv.core.block_key import PackedKeys
 
+BATCH_BLOCKS_MAX = 512
+"""Blocks of one batch: small ones take a node far longer than their bytes say."""
+
 
 class ByteBudget:
     """
@@ -121,7 +124,9 @@ class SaveQueue:
             block = self._waiting[0]
             size_bytes += len(block.payload)
             if self._under_way and (
-                size_bytes > self._batch_bytes_max or block.index != self._under_way[-1].index + 1
+                size_bytes > self._batch_bytes_max
+                or len(self._under_way) >= BATCH_BLOCKS_MAX
+                or block.index != self._under_way[-1].index + 1
             ):
                 break
             self._under_way.append(self._waiting.popleft())

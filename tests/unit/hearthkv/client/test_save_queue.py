@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.client.outcome import Finished, MissReason
-from hearthkv.client.save_queue import ByteBudget, SaveQueue
+from hearthkv.client.save_queue import BATCH_BLOCKS_MAX, ByteBudget, SaveQueue
 from hearthkv.core.block_io import WriteStatus
 from hearthkv.core.block_key import KeyChain
 
@@ -70,6 +70,16 @@ def test_a_batch_is_bounded_in_bytes_and_has_one_block_at_least():
         batches.append(batch)
         queue.settle([STORED] * len(batch))
     assert batches == [[0, 1], [2], [3]]
+
+
+def test_a_batch_is_bounded_in_blocks():
+    count = BATCH_BLOCKS_MAX + 1
+    queue, _ = new_queue(limit_bytes=count, batch_bytes=count)
+    keys = KeyChain(b"n" * 16, 1).keys_of(range(count))
+    assert queue.add(0, [memoryview(b"1")] * count, keys) == count
+    assert len(queue.next_batch()) == BATCH_BLOCKS_MAX
+    queue.settle([STORED] * BATCH_BLOCKS_MAX)
+    assert len(queue.next_batch()) == 1
 
 
 def test_a_batch_is_a_run_of_neighbours():
