@@ -19,6 +19,7 @@ from hearthkv.client.saver import Saver
 from hearthkv.client.settings import ClientSettings
 from hearthkv.client.stats import ClientStats
 from hearthkv.client.turn import Prompt, Seat, Turn
+from hearthkv.codec.router import SESSIONS_LISTED_MAX
 from hearthkv.core.block_io import (
     DropTarget,
     KeysQuery,
@@ -190,7 +191,15 @@ class HearthKV:
         return await self._open_routers().ask_one(lambda router: router.list_nodes())
 
     async def list_sessions(self, limit: int = 0) -> list[SessionStatus]:
-        """List up to `limit` sessions, last used first; 0: the usual 100. Raises PeerError."""
+        """
+        List up to `limit` sessions, last used first; 0: the usual 100.
+
+        Raises:
+            BadInputError: If more are asked for than a router lists.
+            PeerError: If no router answers.
+        """
+        if not 0 <= limit <= SESSIONS_LISTED_MAX:
+            raise BadInputError(f"limit is {limit}, must be in 0..{SESSIONS_LISTED_MAX}")
         return await self._open_routers().ask_one(lambda router: router.list_sessions(limit))
 
     async def end_session(self, session_id: str) -> NodeId | None:
@@ -219,6 +228,7 @@ class HearthKV:
         Keep a prompt's blocks from eviction for `ttl_s` seconds, one hour at most.
 
         Raises:
+            BadInputError: If `ttl_s` is not over 0 and at most an hour.
             PeerError: If the node does not do so.
         """
         query = _keys_query(namespace, tokens)

@@ -6,6 +6,7 @@ When it is over, one caller is admitted as a probe and the others go on skipping
 peer that is still gone costs one deadline a cool-down, not one a caller.
 """
 
+import re
 from dataclasses import dataclass
 
 from hearthkv.core.errors import BadInputError
@@ -13,6 +14,7 @@ from hearthkv.core.errors import BadInputError
 TROUBLES_MAX = 1024
 """Peers in trouble that are remembered; beyond it the oldest trouble is forgotten."""
 
+_PORT = re.compile(r"[0-9]{1,5}")
 _PORT_MAX = 65_535
 
 
@@ -90,6 +92,6 @@ def check_address(text: str) -> str:
     if scheme == "unix" and path:
         return text
     host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= _PORT_MAX:
+    if not host or not _PORT.fullmatch(port) or not 1 <= int(port) <= _PORT_MAX:
         raise BadInputError(f"address is {text!r}, must be host:port or unix:path")
     return text

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from hearthkv.codec import block
 from hearthkv.core.block_io import (
-    PIN_TTL_S_MAX,
     BlockChunk,
     DropBlocks,
     DropNamespace,
@@ -167,11 +166,10 @@ def decode_pin_request(message: pb2.PinRequest) -> PinQuery:
     Raises:
         BadInputError: If the keys are malformed or the time is not in (0, one hour].
     """
-    ttl_s = message.ttl.ToNanoseconds() / 1e9
-    if not 0 < ttl_s <= PIN_TTL_S_MAX:
-        raise BadRequestError(f"ttl is {ttl_s:g} s, must be over 0 and at most {PIN_TTL_S_MAX:g} s")
     return PinQuery(
-        check_namespace_id(message.namespace_id), block.decode_keys(message.keys), ttl_s
+        check_namespace_id(message.namespace_id),
+        block.decode_keys(message.keys),
+        message.ttl.ToNanoseconds() / 1e9,
     )
 
 

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierUsage
@@ -93,11 +94,22 @@ class KeysQuery:
 
 @dataclass(frozen=True, slots=True)
 class PinQuery:
-    """Asks that a prefix be kept for `ttl_s` seconds, over 0 and at most PIN_TTL_S_MAX."""
+    """
+    Asks that a prefix be kept for `ttl_s` seconds.
+
+    Raises:
+        BadRequestError: If `ttl_s` is not over 0 and at most PIN_TTL_S_MAX.
+    """
 
     namespace_id: bytes
     keys: PackedKeys
     ttl_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ttl_s <= PIN_TTL_S_MAX:
+            raise BadRequestError(
+                f"ttl is {self.ttl_s:g} s, must be over 0 and at most {PIN_TTL_S_MAX:g} s"
+            )
 
 
 @dataclass(frozen=True, slots=True)

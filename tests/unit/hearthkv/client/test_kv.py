@@ -257,6 +257,13 @@ async def test_an_unknown_hint_raises_and_names_the_known_ones():
             await kv.begin_turn("s", SPEC, TOKENS, cache_hint="always")
 
 
+@pytest.mark.parametrize("limit", [-1, 1001, 2**40])
+async def test_a_listing_that_no_router_gives_raises(limit: int):
+    async with client() as kv:
+        with pytest.raises(BadInputError, match=r"limit is -?\d+, must be in 0..1000"):
+            await kv.list_sessions(limit)
+
+
 async def test_an_address_that_is_none_raises():
     with pytest.raises(BadInputError, match="address is 'router'"):
         connect("router")

@@ -100,7 +100,11 @@ def test_an_address_is_taken_as_it_is(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "router", ":7400", "router:", "router:0", "router:65536", "router:http", "unix:"]
+    "text",
+    [
+        *("", "router", ":7400", "router:", "router:0", "router:65536", "router:http", "unix:"),
+        pytest.param("router:" + "9" * 5000, id="endless-port"),
+    ],
 )
 def test_what_is_no_address_is_refused(text: str):
     with pytest.raises(BadInputError, match="must be host:port or unix:path"):
