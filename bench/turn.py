@@ -50,7 +50,7 @@ class Round:
     cached_tokens: int
     hash_s: float  # hashing the whole prompt anew; a client that has its chain hashes the tail
     route_s: float  # asking the router, before the request
-    match_s: float  # in the engine: hashing, asking the node, waiting for the last save
+    match_s: float  # in the engine: hashing, and asking the node
     load_s: float
     compute_s: float
     rest_s: float  # HTTP, JSON, tokenising, waiting for the engine

@@ -8,7 +8,6 @@ surviving an engine's restart, and it keeps the pool free of anything that waits
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 
 from hearthkv.core.errors import LayoutMismatchError
 
@@ -38,15 +37,9 @@ class HbmPool:
         """Bytes of all blocks in the pool."""
         return len(self._payloads) * self.block_bytes
 
-    def prefix(self, keys: Iterable[bytes]) -> list[memoryview]:
-        """Return the payloads of the longest leading run of `keys` that is here."""
-        payloads: list[memoryview] = []
-        for key in keys:
-            payload = self._payloads.get(key)
-            if payload is None:
-                break
-            payloads.append(payload)
-        return payloads
+    def get(self, key: bytes) -> memoryview | None:
+        """Return a block's payload; None where it is not here."""
+        return self._payloads.get(key)
 
     def keep(self, keys: list[bytes], payloads: list[memoryview]) -> int:
         """

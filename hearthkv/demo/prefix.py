@@ -1,8 +1,15 @@
-"""Where a prompt's prefix comes from and where it goes: the engine's pool, then the cache node."""
+"""
+Where a prompt's prefix comes from and where it goes: the engine's memory, then the cache node.
+
+In the engine's memory are the blocks of its pool, which are the heads of prompts, and the blocks
+whose save is under way, which are their tails. The node fills the gap between them.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import Self
 
 import numpy as np
 
@@ -10,7 +17,6 @@ from hearthkv.client.deadline import Deadline
 from hearthkv.client.kv import HearthKV
 from hearthkv.client.outcome import Loaded, MissReason
 from hearthkv.client.turn import Turn
-from hearthkv.core.block_key import KeyChain
 from hearthkv.core.clock import Clock
 from hearthkv.core.namespace import ModelNamespace
 from hearthkv.core.routing import CacheHint
@@ -20,9 +26,6 @@ from hearthkv.demo.hbm_pool import HbmPool
 from hearthkv.demo.kv_cache import KVCache
 from hearthkv.demo.turn_saves import BATCH_BYTES, Save, TurnSaves
 from hearthkv.telemetry import Telemetry
-
-SAVE_WAIT_S = 1.0
-"""How long a turn waits for its session's last save: it wants those very blocks."""
 
 LOAD_S = 30.0
 """Seconds that loading from the node may take in all; what is missing then is computed."""
@@ -65,6 +68,25 @@ class _Brought:
     by_tier: TierCounts
     node_blocks: int
     miss: MissReason | None
+
+
+@dataclass(frozen=True, slots=True)
+class _AtHand:
+    """What of a prompt is in the engine's memory: its first blocks, and some behind a gap."""
+
+    head: list[memoryview]
+    gap_end: int
+    """Where the blocks go on that are here; the end of the prompt where they don't."""
+
+    tail: list[memoryview]
+
+    @classmethod
+    def of(cls, payloads: Sequence[memoryview | None]) -> Self:
+        """Split a prompt's blocks; None stands for one that is not here."""
+        head = _leading(payloads)
+        missing = sum(1 for _ in takewhile(lambda payload: payload is None, payloads[len(head) :]))
+        gap_end = len(head) + missing
+        return cls(head, gap_end, _leading(payloads[gap_end:]))
 
 
 class PrefixSource:
@@ -111,20 +133,20 @@ class PrefixSource:
             return _nothing(prompt, 0.0, "")
         started_s = self._clock.now()
         last_save = self._saves.under_way(session_id)
-        if last_save is not None and hint is not CacheHint.BYPASS:
-            await self._settle(last_save, prompt)
         turn = await self._kv.begin_turn(
             session_id, self._namespace, prompt, cache_hint=hint, node=self._node_address
         )
         match_s = self._clock.now() - started_s
         if hint is CacheHint.BYPASS:
             return _nothing(prompt, match_s, _miss_name(turn.miss_reason))
-        usable_blocks = self._usable_blocks(prompt)
-        held = self._pool.prefix(turn.keys.slice(0, usable_blocks))
-        await asyncio.to_thread(_lay, cache, self._block_size, 0, held)
-        brought = await self._load_rest(turn, len(held), usable_blocks, cache)
+        usable_blocks = (len(prompt) - 1) // self._block_size
+        here = _AtHand.of([self._at_hand(key) for key in turn.keys.slice(0, usable_blocks)])
+        await asyncio.to_thread(_lay, cache, self._block_size, 0, here.head)
+        brought = await self._load_rest(turn, len(here.head), here.gap_end, cache)
+        tail = here.tail if len(here.head) + brought.by_tier.total == here.gap_end else []
+        await asyncio.to_thread(_lay, cache, self._block_size, here.gap_end, tail)
         tokens = TierCounts(
-            (len(held) + brought.by_tier.hbm) * self._block_size,
+            (len(here.head) + brought.by_tier.hbm + len(tail)) * self._block_size,
             brought.by_tier.dram * self._block_size,
             brought.by_tier.ssd * self._block_size,
         )
@@ -153,13 +175,14 @@ class PrefixSource:
         turn.extend(tokens[prefix.prompt_tokens :])
         blocks = len(tokens) // self._block_size
         keys = list(turn.keys.slice(0, blocks))
-        payloads = self._pool.prefix(keys)
-        held, pooled = len(payloads), min(blocks, self._pool.blocks_max)
+        pooled = min(blocks, self._pool.blocks_max)
         unsaved = range(min(prefix.node_blocks, blocks), blocks)
-        # Copies are made only of what the pool or the node lacks, and not on the event loop.
-        lacking = [index for index in range(held, blocks) if index < pooled or index in unsaved]
-        exported = await asyncio.to_thread(_export, cache, self._block_size, lacking)
-        by_index = dict(enumerate(payloads)) | exported
+        wanted = {*range(pooled), *unsaved}
+        here = {index: self._at_hand(keys[index]) for index in wanted}
+        by_index = {index: payload for index, payload in here.items() if payload is not None}
+        # Copies are made only of what is wanted and not at hand, and not on the event loop.
+        lacking = sorted(wanted - by_index.keys())
+        by_index |= await asyncio.to_thread(_export, cache, self._block_size, lacking)
         self._pool.keep(keys[:pooled], [by_index[index] for index in range(pooled)])
         self._telemetry.meters.set("engine_hbm_used_bytes", self._pool.used_bytes)
         unsaved_payloads = [by_index[index] for index in unsaved]
@@ -169,25 +192,19 @@ class PrefixSource:
         """Wait for the saves that are under way; those that take too long are given up."""
         await self._saves.close()
 
-    def _usable_blocks(self, prompt: Sequence[int]) -> int:
-        """Full blocks that leave one token to compute."""
-        return (len(prompt) - 1) // self._block_size
-
-    async def _settle(self, last_save: Save, prompt: Sequence[int]) -> None:
-        """Wait for the session's last save, unless the pool has all the blocks anyway."""
-        chain = KeyChain(self._namespace.spec.namespace_id, self._block_size)
-        keys = chain.keys_of(prompt).slice(0, self._usable_blocks(prompt))
-        if len(self._pool.prefix(keys)) < len(keys):
-            await asyncio.wait([last_save], timeout=SAVE_WAIT_S)
+    def _at_hand(self, key: bytes) -> memoryview | None:
+        """A block that is in the engine's memory."""
+        pooled = self._pool.get(key)
+        return self._saves.get(key) if pooled is None else pooled
 
     async def _load_rest(
-        self, turn: Turn, first_block: int, usable_blocks: int, cache: KVCache
+        self, turn: Turn, first_block: int, gap_end: int, cache: KVCache
     ) -> _Brought:
-        """Read the blocks that the pool lacks and the node says to hold."""
+        """Read the blocks that are not at hand, as far as the node says to hold them."""
         node_blocks = turn.matched.total
-        end = min(node_blocks, usable_blocks)
+        end = min(node_blocks, gap_end)
         if first_block >= end:
-            miss = None if first_block == usable_blocks else turn.miss_reason
+            miss = None if first_block == gap_end else turn.miss_reason
             return _Brought(TierCounts(), node_blocks, miss)
         loaded, miss = await self._load_batches(turn, first_block, end, cache)
         if miss in _GONE:
@@ -230,6 +247,16 @@ class PrefixSource:
         if left_s == 0:
             return Loaded(miss=MissReason.TIMEOUT)
         return await turn.load_into(buffer, at, blocks=blocks, deadline_s=left_s)
+
+
+def _leading(payloads: Iterable[memoryview | None]) -> list[memoryview]:
+    """The payloads before the first that is missing."""
+    leading: list[memoryview] = []
+    for payload in payloads:
+        if payload is None:
+            break
+        leading.append(payload)
+    return leading
 
 
 def _lay(cache: KVCache, block_size: int, first_block: int, payloads: Sequence[memoryview]) -> None:

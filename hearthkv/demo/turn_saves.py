@@ -1,7 +1,7 @@
 """Saves the blocks of ended turns to the cache node: behind the answers, and in order."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -35,6 +35,7 @@ class TurnSaves:
     A node takes a block only behind its parent, and a turn may begin while its session's last
     save goes on: then what the node said to hold is not yet all. So a turn takes note of the
     save that is under way before it asks, and its own save starts where that one came to.
+    Until a block is saved its payload is here, so a turn that comes early need not wait for it.
     """
 
     def __init__(
@@ -54,10 +55,15 @@ class TurnSaves:
         self._close_s = close_s
         self._tasks: set[Save] = set()
         self._last: dict[SessionId, Save] = {}
+        self._payloads: dict[bytes, memoryview] = {}
 
     def under_way(self, session_id: SessionId) -> Save | None:
         """Return the save of this session that is under way, the last one of several."""
         return self._last.get(session_id)
+
+    def get(self, key: bytes) -> memoryview | None:
+        """Return the payload of a block whose save is under way; None where it is not here."""
+        return self._payloads.get(key)
 
     def begin(
         self,
@@ -85,10 +91,13 @@ class TurnSaves:
         task = asyncio.get_running_loop().create_task(
             self._save(turn, first_block, payloads, after), name=f"save of {session_id}"
         )
+        end = first_block + len(payloads)
+        by_key = dict(zip(turn.keys.slice(first_block, end), payloads, strict=True))
         self._waiting_bytes += size_bytes
+        self._payloads |= by_key
         self._tasks.add(task)
         self._last[session_id] = task
-        task.add_done_callback(lambda done: self._forget(session_id, done, size_bytes))
+        task.add_done_callback(lambda done: self._forget(session_id, done, by_key))
 
     async def close(self) -> None:
         """Wait for the saves that are under way, `close_s` at most, and give up the others."""
@@ -128,8 +137,13 @@ class TurnSaves:
                 break
         return saved
 
-    def _forget(self, session_id: SessionId, done: Save, size_bytes: int) -> None:
-        self._waiting_bytes -= size_bytes
+    def _forget(
+        self, session_id: SessionId, done: Save, by_key: Mapping[bytes, memoryview]
+    ) -> None:
+        for key, payload in by_key.items():
+            self._waiting_bytes -= payload.nbytes
+            if self._payloads.get(key) is payload:  # and not that of a later save
+                del self._payloads[key]
         self._tasks.discard(done)
         if self._last.get(session_id) is done:
             del self._last[session_id]

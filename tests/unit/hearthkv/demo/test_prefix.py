@@ -205,13 +205,31 @@ async def test_a_turn_that_begins_at_once_is_saved_behind_the_one_before(kv):
     assert sum(map(len, node.write_batches)) == 8
 
 
-async def test_a_turn_waits_for_the_save_of_blocks_that_left_the_pool(kv):
+async def test_a_turn_takes_blocks_whose_save_is_under_way_from_memory(kv):
     async with serving(node := SlowNode()) as address:
         turns = Turns(kv, address, pool_blocks=1)
         await turns.play(PROMPT)
-        asyncio.get_running_loop().call_soon(node.may_write.set)
-        prefix, _ = await turns.load(PROMPT)
-    assert prefix.tokens == TierCounts(hbm=16, dram=80)
+        prefix, cache = await turns.load(PROMPT)
+        assert (prefix.tokens, node_blocks(node)) == (TierCounts(hbm=96), 0)
+        assert_right(cache, PROMPT)
+        node.may_write.set()
+        await turns.source.close()
+
+
+async def test_the_node_fills_the_gap_between_the_pool_and_what_is_being_saved(kv):
+    longer = [*PROMPT, *prompt_of(40, seed=2)]
+    async with serving(node := SlowNode()) as address:
+        turns = Turns(kv, address, pool_blocks=1)
+        node.may_write.set()
+        await turns.play_and_save(PROMPT)
+        node.may_write.clear()
+        await turns.play(longer)
+        prefix, cache = await turns.load([*longer, 1])
+        assert_right(cache, [*longer, 1])
+        # One block of the pool, five of the node, and two that it does not have yet.
+        assert (prefix.tokens, node_blocks(node)) == (TierCounts(hbm=48, dram=80), 6)
+        node.may_write.set()
+        await turns.source.close()
 
 
 async def test_a_node_that_lost_its_blocks_gets_them_again_from_the_pool(kv, address, node):

@@ -84,6 +84,14 @@ async def test_blocks_are_saved_batch_by_batch(kv, address, node, saves, meters)
     assert meters.value("engine_saved_blocks_total") == 5
 
 
+async def test_a_payload_is_at_hand_until_it_is_saved(kv, address, node, saves):
+    turn = await turn_of(kv, address, 3)
+    saves.begin(turn, 1, payloads(2, first=1))
+    assert [payload and payload[0] for payload in map(saves.get, turn.keys)] == [None, 1, 2]
+    await saves.close()
+    assert [saves.get(key) for key in turn.keys] == [None, None, None]
+
+
 async def test_nothing_to_save_is_no_save(kv, address, node, saves):
     saves.begin(await turn_of(kv, address, 1), 0, [])
     assert not saves.under_way(S)
