@@ -18,6 +18,11 @@ class _WriteUnderWay:
     parent: Block | None
     """Its held parent, kept from eviction; None for a first block, or while that is written."""
 
+    def hang_on(self, parent: Block) -> None:
+        """Keep a parent from eviction until this write ends."""
+        self.parent = parent
+        parent.pending_children += 1
+
 
 class Writes:
     """
@@ -35,6 +40,9 @@ class Writes:
         self._open: dict[WriteTicket, _WriteUnderWay] = {}
         self._keys: dict[tuple[bytes, bytes], int] = {}
         """Writes under way by namespace and key."""
+
+        self._waiting: dict[tuple[bytes, bytes], set[_WriteUnderWay]] = {}
+        """Writes whose parent is not held yet, by that parent."""
 
     def plan(
         self,
@@ -75,14 +83,16 @@ class Writes:
         status = self._verdict(copy)
         if status is WriteStatus.STORED:
             self._holdings.shelf_of(copy).settle(copy)
-            self._holdings.admit(ticket.spec, copy)
+            block = self._holdings.admit(ticket.spec, copy)
+            for child in self._waiting.pop((block.namespace_id, block.key), ()):
+                child.hang_on(block)
         else:
             self._holdings.condemn(copy)
         # The namespace is let go last: it must not vanish before its block is in.
         self._tree.end_write(ticket.spec.namespace_id)
-        block = self._tree.find(ticket.spec.namespace_id, ticket.target.key)
-        if block is not None:
-            self._note(ticket.session_id, block)
+        held = self._tree.find(ticket.spec.namespace_id, ticket.target.key)
+        if held is not None:
+            self._note(ticket.session_id, held)
         return status
 
     def abort(self, ticket: WriteTicket) -> None:
@@ -123,11 +133,13 @@ class Writes:
 
     def _begin(self, ticket: WriteTicket, copy: Copy, parent: Block | None) -> WriteTicket:
         self._tree.begin_write(ticket.spec)
-        self._open[ticket] = _WriteUnderWay(copy, parent)
+        under_way = self._open[ticket] = _WriteUnderWay(copy, None)
         name = (ticket.spec.namespace_id, ticket.target.key)
         self._keys[name] = self._keys.get(name, 0) + 1
         if parent is not None:
-            parent.pending_children += 1
+            under_way.hang_on(parent)
+        elif copy.ref.parent_key:
+            self._waiting.setdefault(_parent_name(copy), set()).add(under_way)
         return ticket
 
     def _end(self, ticket: WriteTicket) -> Copy:
@@ -138,6 +150,11 @@ class Writes:
             del self._keys[name]
         if under_way.parent is not None:
             under_way.parent.pending_children -= 1
+        elif under_way.copy.ref.parent_key:
+            siblings = self._waiting[_parent_name(under_way.copy)]
+            siblings.remove(under_way)
+            if not siblings:
+                del self._waiting[_parent_name(under_way.copy)]
         return under_way.copy
 
     def _verdict(self, copy: Copy) -> WriteStatus:
@@ -153,3 +170,7 @@ class Writes:
     def _note(self, session_id: SessionId | None, block: Block) -> None:
         if session_id is not None:
             self._holdings.tails.note(session_id, block)
+
+
+def _parent_name(copy: Copy) -> tuple[bytes, bytes]:
+    return copy.ref.namespace_id, copy.ref.parent_key

@@ -101,15 +101,32 @@ def test_i2_a_child_is_refused_at_its_commit_if_the_parent_was_dropped():
     assert tiers(catalog, 1, 2) == "--"
 
 
-def test_a_parent_is_not_evicted_under_a_write():
-    catalog = new_catalog(dram=1, ssd=0)
-    write(catalog, 1)
-    catalog.set_trouble(Tier.DRAM, "")
+@pytest.mark.parametrize("is_held", [True, False], ids=["held", "under-way-itself"])
+def test_a_parent_is_not_evicted_under_a_write(is_held: bool):
+    catalog = new_catalog(dram=2, ssd=0)
+    parent = ticket(catalog, 1)
+    if is_held:
+        catalog.commit_write(parent)
+    child = ticket(catalog, 2, parent=1)
+    if not is_held:
+        catalog.commit_write(parent)
     assert plan(catalog, 9) is WriteStatus.NO_ROOM
-    catalog._tree.find(NAMESPACE_ID, key(1)).pending_children += 1
     assert settle(catalog) == 0
-    catalog._tree.find(NAMESPACE_ID, key(1)).pending_children -= 1
+    assert catalog.commit_write(child) is WriteStatus.STORED
     assert settle(catalog) == 1
+
+
+@pytest.mark.parametrize("end", ["commit_write", "abort_write", "cancel_write"])
+def test_a_write_that_ended_keeps_no_parent(end: str):
+    catalog = new_catalog()
+    parents = [ticket(catalog, 1), ticket(catalog, 1)]
+    children = [ticket(catalog, number, parent=1) for number in (2, 3)]
+    getattr(catalog, end)(children[0])
+    catalog.commit_write(parents[0])
+    catalog.commit_write(parents[1])
+    assert catalog._tree.find(NAMESPACE_ID, key(1)).pending_children == 1
+    getattr(catalog, end)(children[1])
+    assert catalog._tree.find(NAMESPACE_ID, key(1)).pending_children == 0
 
 
 def test_a_held_block_is_not_written_again():
