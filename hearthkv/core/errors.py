@@ -4,7 +4,7 @@ The tree of errors. Pure.
 ::
 
     HearthKVError
-    ├── BadInputError            what a caller sent can't be used; nothing was changed
+    ├── BadInputError            what a caller sent can't be used
     │   ├── BadKeysError         packed keys of an impossible width or length
     │   ├── BadSessionIdError    empty, too long, or with control characters
     │   ├── BadNamespaceError    an id or a field of a namespace

@@ -68,7 +68,7 @@ class _WriteStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteStat
     WRITE_STATUS_PARENT_MISSING: _WriteStatus.ValueType  # 3
     """Refused: the block before it is not held."""
     WRITE_STATUS_NO_ROOM: _WriteStatus.ValueType  # 4
-    """Refused: no tier has room, and nothing may be evicted."""
+    """Refused: no tier has room now. A write does not wait for an eviction."""
     WRITE_STATUS_CORRUPT: _WriteStatus.ValueType  # 5
     """Refused: the bytes that arrived do not match their checksum (DATA_LOSS)."""
     WRITE_STATUS_UNAVAILABLE: _WriteStatus.ValueType  # 6
@@ -86,7 +86,7 @@ WRITE_STATUS_ALREADY_HELD: WriteStatus.ValueType  # 2
 WRITE_STATUS_PARENT_MISSING: WriteStatus.ValueType  # 3
 """Refused: the block before it is not held."""
 WRITE_STATUS_NO_ROOM: WriteStatus.ValueType  # 4
-"""Refused: no tier has room, and nothing may be evicted."""
+"""Refused: no tier has room now. A write does not wait for an eviction."""
 WRITE_STATUS_CORRUPT: WriteStatus.ValueType  # 5
 """Refused: the bytes that arrived do not match their checksum (DATA_LOSS)."""
 WRITE_STATUS_UNAVAILABLE: WriteStatus.ValueType  # 6
