@@ -19,8 +19,10 @@ def run_until_signalled(work: Coroutine[None, None, Result]) -> Result:
     async def main() -> Result:
         task = asyncio.current_task()
         assert task is not None
-        # asyncio.run does the same for SIGINT, where it runs in the main thread.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        # asyncio.run sees to SIGINT only where it was not ignored before, as it is in the
+        # background of a shell script.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await work
 
     try:
