@@ -84,7 +84,7 @@ async def running(
     )
     meters = PrometheusMeters(events.METRICS)
     telemetry = Telemetry(logging.getLogger("cachenode"), meters)
-    server = new_server()
+    server = new_server(settings.calls_max)
     async with AsyncExitStack() as closing:
         address = bind(server, settings.listen)
         metrics_address = _open_metrics(settings, meters, closing)

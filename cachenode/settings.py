@@ -52,6 +52,10 @@ class CacheNodeSettings:
     """Seconds that one call to Redis or the disk may take. Too short, and a busy store counts as
     one that is away; too long, and a read waits for a store that is."""
 
+    calls_max: int = 256
+    """Calls that run at once; one more is refused, which is a miss. A write holds up to five
+    blocks in memory, so this bounds what the process may need."""
+
     drain_s: float = 5.0
     """Seconds that running calls get to finish after SIGTERM."""
 
@@ -67,6 +71,8 @@ class CacheNodeSettings:
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise SettingsError(f"{name} is {value}, must be > 0")
+        if self.calls_max < 1:
+            raise SettingsError(f"calls_max is {self.calls_max}, must be >= 1")
         if not 0 <= self.drain_s < math.inf:
             raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
         if not -1 <= self.metrics_port <= 65535:

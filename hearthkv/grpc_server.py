@@ -59,9 +59,15 @@ class HealthReport:
         await self._servicer.enter_graceful_shutdown()
 
 
-def new_server() -> aio.Server:
-    """Return a server with the bounds and options that all servers share."""
-    return aio.server(options=_OPTIONS)
+def new_server(calls_max: int | None = None) -> aio.Server:
+    """
+    Return a server with the bounds and options that all servers share.
+
+    Args:
+        calls_max: Calls that run at once; one more is refused with RESOURCE_EXHAUSTED. None for a
+            server whose peers keep streams open, of which there are as many as there are peers.
+    """
+    return aio.server(options=_OPTIONS, maximum_concurrent_rpcs=calls_max)
 
 
 def add_standard_services(server: aio.Server, service_names: Sequence[str]) -> HealthReport:

@@ -1,5 +1,6 @@
 """hearthkv/grpc_server.py: binding, and errors with a stable reason."""
 
+import asyncio
 import socket
 
 import grpc
@@ -145,4 +146,35 @@ async def test_health_serves_when_told_and_not_before_or_after():
         assert (await stub.Check(request)).status == health_pb2.HealthCheckResponse.SERVING
         await report.stopping()
         assert (await stub.Check(request)).status == health_pb2.HealthCheckResponse.NOT_SERVING
+    await server.stop(None)
+
+
+class WaitingHealth(health_pb2_grpc.HealthServicer):
+    """A service that answers when it is told to."""
+
+    def __init__(self):
+        self.called = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def Check(self, request, context):  # noqa: N802
+        self.called.set()
+        await self.may_answer.wait()
+        return health_pb2.HealthCheckResponse()
+
+
+async def test_calls_at_once_are_bounded_and_one_more_is_refused_at_once():
+    """I3."""
+    server, health = new_server(calls_max=1), WaitingHealth()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    address = bind(server, "127.0.0.1:0")
+    await server.start()
+    async with aio.insecure_channel(address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        first = asyncio.ensure_future(stub.Check(health_pb2.HealthCheckRequest()))
+        await health.called.wait()
+        with pytest.raises(aio.AioRpcError) as caught:
+            await stub.Check(health_pb2.HealthCheckRequest())
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        health.may_answer.set()
+        await first
     await server.stop(None)
