@@ -14,7 +14,9 @@ ROUTER = "router"
 READY_MARK = "READY "
 """What our servers write when they serve."""
 
-REDIS_READY_MARK = "Ready to accept connections"
+REDIS_READY_MARK = "eady to accept connections"
+"""What a Redis writes when it serves. The first letter is left out on purpose: on a unix socket
+Redis 7 writes "The server is now ready ...", later ones and Valkey write "Ready ..."."""
 
 PORTS_OF_ROUTER = 2
 PORTS_OF_NODE = 3

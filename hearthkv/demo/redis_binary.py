@@ -29,7 +29,7 @@ def find_redis_server(search_path: str | None = None, package: str = PACKAGE) ->
         found = shutil.which(name, path=search_path)
         if found is not None:
             return Path(found)
-    packaged = _packaged_server(package)
+    packaged = packaged_server(package)
     if packaged is None:
         raise StartupError(
             f"neither {' nor '.join(SERVER_NAMES)} is on the PATH, and the package {package} "
@@ -38,7 +38,8 @@ def find_redis_server(search_path: str | None = None, package: str = PACKAGE) ->
     return packaged
 
 
-def _packaged_server(package: str) -> Path | None:
+def packaged_server(package: str = PACKAGE) -> Path | None:
+    """Return the path of the server that a package ships; None where it ships none for here."""
     # Looked up, not imported: the package brings a client of its own that is not needed here.
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations or []) if spec else []:

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import stat
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from hearthkv.core.errors import StartupError
 from hearthkv.demo.cluster_plan import ClusterPlan, ServerCommands
 from hearthkv.demo.local_cluster import free_ports, local_cluster
+from hearthkv.demo.redis_binary import SERVER_NAMES, packaged_server
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -64,6 +66,17 @@ async def test_a_server_that_does_not_come_up_stops_the_others_and_keeps_the_log
 
 async def test_a_cluster_finds_its_redis_by_itself():
     async with local_cluster(replace(PLAN, nodes=1, commands=replace(PLAN.commands, redis=()))):
+        pass
+
+
+SERVERS = {str(found) for found in (*map(shutil.which, SERVER_NAMES), packaged_server()) if found}
+
+
+@pytest.mark.parametrize("server", sorted(SERVERS))
+async def test_a_cluster_sees_that_any_redis_of_this_machine_serves(server: str):
+    """Each has its own words for it."""
+    commands = replace(PLAN.commands, redis=(server,))
+    async with local_cluster(replace(PLAN, nodes=1, commands=commands)):
         pass
 
 
