@@ -45,7 +45,7 @@ wheel: $(DEV) ## build the wheel and try it in a clean environment elsewhere
 demo: $(DEMO) model ## play an agent's session against a real model, with and without the cache
 	@$(HAS_MODEL) || { echo 'the demo needs its model: connect to the network and run `make demo` again' >&2; exit 1; }
 	$(BIN)/hearthkv demo $(ARGS)
-up: ## start a router, two nodes and their stores in containers
+up: ## start a router, three nodes and their stores in containers
 	docker compose up --build --wait $(ARGS)
 clean: ## remove .venv and everything built
 	rm -rf .venv build dist out .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
