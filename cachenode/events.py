@@ -1,7 +1,7 @@
 """What a cache node tells of itself: its events, and the metrics that they move."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -236,6 +236,37 @@ class RouterLost:
 
     def count(self, meters: Meters) -> None:
         """Move nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMeasured:
+    """What the node holds and what its reads found, said now and then while it changes."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+
+    used_bytes: Mapping[str, int]
+    """By tier."""
+
+    blocks: Mapping[str, int]
+    """By tier."""
+
+    cache_hit_ratio: Mapping[str, float]
+    """Blocks read of those asked for since the start: by tier, and `total`."""
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing: the gauges are set every second."""
+
+
+def measured(usages: Sequence[TierUsage], ratios: Mapping[Tier, float]) -> NodeMeasured:
+    """Return an event of what a node holds and found."""
+    return NodeMeasured(
+        used_bytes={usage.tier.name.lower(): usage.used_bytes for usage in usages},
+        blocks={usage.tier.name.lower(): usage.blocks for usage in usages},
+        cache_hit_ratio={
+            **{tier.name.lower(): ratio for tier, ratio in ratios.items()},
+            "total": sum(ratios.values()),
+        },
+    )
 
 
 def show_usage(meters: Meters, usages: tuple[TierUsage, ...]) -> None:

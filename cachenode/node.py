@@ -10,7 +10,7 @@ from typing import Final
 from cachenode.block_reader import AHEAD_MAX, BlockReader
 from cachenode.block_writer import BlockWriter
 from cachenode.catalog import Catalog
-from cachenode.events import show_hit_ratio, show_usage
+from cachenode.events import NodeMeasured, measured, show_hit_ratio, show_usage
 from cachenode.recovery import Recovery
 from cachenode.store import BlockStore
 from cachenode.store_watch import StoreWatch
@@ -34,6 +34,9 @@ from hearthkv.core.tier import Tier, TierCounts, TierUsage
 from hearthkv.telemetry import Telemetry
 
 TICK_S: Final = 1.0
+
+MEASURE_S: Final = 60.0
+"""Seconds between two log lines that say what the node holds; none where nothing changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,8 @@ class CacheNode:
         self._tasks = tasks
         self._is_prefetch_on = is_prefetch_on
         self._background: list[asyncio.Task[None]] = []
+        self._measured: NodeMeasured | None = None
+        self._measure_at_s = clock.now()
         self._stores = TierStores(catalog, stores, clock=clock, telemetry=telemetry)
         self._recovery = Recovery(catalog, stores, clock=clock, telemetry=telemetry)
         self._watch = StoreWatch(self._stores, self._recovery, telemetry)
@@ -194,6 +199,15 @@ class CacheNode:
         self._stores.work.set()
         show_usage(self._telemetry.meters, self.catalog.usage())
         show_hit_ratio(self._telemetry.meters, self._reader.hit_ratio())
+        if self._clock.now() >= self._measure_at_s:
+            self._measure_at_s = self._clock.now() + MEASURE_S
+            self._measure()
+
+    def _measure(self) -> None:
+        now = measured(self.catalog.usage(), self._reader.hit_ratio())
+        if now != self._measured:
+            self._measured = now
+            self._telemetry.emit(now)
 
     async def _tick_for_ever(self) -> None:
         while True:

@@ -38,7 +38,7 @@ METRICS = (
 class PlacementMade:
     """A turn was given a node."""
 
-    LEVEL: ClassVar[int] = logging.DEBUG
+    LEVEL: ClassVar[int] = logging.INFO
 
     session_id: SessionId
     node_id: NodeId

@@ -26,7 +26,8 @@ class RouterSettings:
     """Port of /metrics; 0 takes any free one, -1 switches it off."""
 
     log_level: str = "info"
-    """debug, info, warning or error. At debug every placement is a line."""
+    """debug, info, warning or error. At info every placement is a line; a router that places
+    thousands a second is better off with warning."""
 
     lease_s: float = 10.0
     """Silence after which a node and its blocks are forgotten. Nodes speak every second: a short

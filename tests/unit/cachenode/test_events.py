@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import logging
+from collections.abc import Mapping
 
 import pytest
 
@@ -26,7 +27,15 @@ def meters() -> PrometheusMeters:
 
 def example(kind: type):
     """An event of a kind, with some value in each field."""
-    values = {int: 3, float: 0.5, str: "x", Tier: Tier.DRAM, WriteStatus: WriteStatus.STORED}
+    values = {
+        int: 3,
+        float: 0.5,
+        str: "x",
+        Tier: Tier.DRAM,
+        WriteStatus: WriteStatus.STORED,
+        Mapping[str, int]: {"dram": 3},
+        Mapping[str, float]: {"dram": 0.5},
+    }
     return kind(**{field.name: values[field.type] for field in dataclasses.fields(kind)})
 
 

@@ -1,11 +1,13 @@
 """Tests of `cachenode.node`: its promises, over stores in memory that fail when told to."""
 
 import asyncio
+import logging
 from contextlib import aclosing
 
 import pytest
 
 from cachenode.block_reader import AHEAD_MAX
+from cachenode.node import MEASURE_S
 from cachenode.tier_stores import FULL_S
 from hearthkv.core.block_io import (
     BlockChunk,
@@ -328,3 +330,24 @@ async def test_the_gauges_show_what_is_held_and_hit(stores):
         assert rig.meters.value("cachenode_cache_hit_ratio", tier="dram") == 0.75
         assert rig.meters.value("cachenode_cache_hit_ratio", tier="total") == 0.75
         assert rig.meters.value("cachenode_writes_total", status="stored") == 3
+
+
+HIT = "cache_hit_ratio=hbm:0,dram:0.75,ssd:0,total:0.75"
+
+
+async def test_a_log_line_a_minute_says_what_is_held_and_hit_where_that_changed(stores, caplog):
+    caplog.set_level(logging.INFO, logger="test")
+    clock = ManualClock()
+    async with open_node(stores, clock=clock) as rig:
+        await rig.write(prompt(3))
+        await rig.read(prompt(4))
+        for _ in range(4):
+            rig.node.tick()
+            clock.advance(MEASURE_S / 2)
+        await rig.write(prompt(1, name=1))
+        rig.node.tick()
+    lines = [record.message for record in caplog.records if "NodeMeasured" in record.message]
+    assert lines == [
+        f"NodeMeasured used_bytes=dram:{blocks * STORED_BYTES},ssd:0 blocks=dram:{blocks},ssd:0 {HIT}"
+        for blocks in (3, 4)
+    ]
