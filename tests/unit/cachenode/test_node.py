@@ -348,6 +348,6 @@ async def test_a_log_line_a_minute_says_what_is_held_and_hit_where_that_changed(
         rig.node.tick()
     lines = [record.message for record in caplog.records if "NodeMeasured" in record.message]
     assert lines == [
-        f"NodeMeasured used_bytes=dram:{blocks * STORED_BYTES},ssd:0 blocks=dram:{blocks},ssd:0 {HIT}"
-        for blocks in (3, 4)
+        f"NodeMeasured used_bytes=dram:{held * STORED_BYTES},ssd:0 blocks=dram:{held},ssd:0 {HIT}"
+        for held in (3, 4)
     ]
