@@ -1,6 +1,7 @@
 """`hearthkv up`: keeps a cluster running on this machine, and says how to talk to it."""
 
 import asyncio
+import sys
 
 from rich.console import Console
 
@@ -29,8 +30,14 @@ def run(options: UpOptions) -> int:
     return 0
 
 
-def how_to_talk(layout: ClusterLayout) -> str:
-    """Return what a person may want to copy: addresses, a curl and a few lines of Python."""
+def how_to_talk(layout: ClusterLayout, command: str = "hearthkv") -> str:
+    """
+    Return what a person may want to copy: addresses, a curl and a few lines of Python.
+
+    Args:
+        layout: The cluster.
+        command: How this very command was called, so that its sister can be called likewise.
+    """
     engine_url = layout.nodes[0].engine_url
     nodes = "\n".join(
         f"  {node.name:<8} {node.address}   engine {node.engine_url}   metrics {node.metrics_url}"
@@ -44,19 +51,19 @@ Logs       {layout.run_folder}
 
 Ask an engine:
 
-  curl -s {engine_url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{
-    "model": "{MODEL_NAME}", "max_tokens": 24,
-    "messages": [{{"role": "user", "content": "Name three rivers."}}],
-    "metadata": {{"session_id": "mine", "cache_hint": "reuse"}}}}'
+curl -s {engine_url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{
+  "model": "{MODEL_NAME}", "max_tokens": 24,
+  "messages": [{{"role": "user", "content": "Name three rivers."}}],
+  "metadata": {{"session_id": "mine", "cache_hint": "reuse"}}}}'
 
 Ask the router from Python:
 
-  import hearthkv
-  with hearthkv.connect_blocking("{layout.router_address}") as kv:
-      for node in kv.list_nodes():
-          print(node.endpoint.node_id, node.endpoint.engine_url)
+import hearthkv
+with hearthkv.connect_blocking("{layout.router_address}") as kv:
+    for node in kv.list_nodes():
+        print(node.endpoint.node_id, node.endpoint.engine_url)
 
-Or look at it:  hearthkv status --router {layout.router_address}
+Or look at it:  {command} status --router {layout.router_address}
 Stop it with Ctrl-C."""
 
 
@@ -68,5 +75,5 @@ async def _keep_up(options: UpOptions, console: Console) -> None:
     )
     console.print(f"Starting a router, {options.nodes} nodes and their engines ...")
     async with local_cluster(plan) as cluster:
-        console.print(how_to_talk(cluster.layout), markup=False)
+        console.print(how_to_talk(cluster.layout, sys.argv[0]), markup=False)
         await asyncio.get_running_loop().create_future()

@@ -16,10 +16,13 @@ def test_all_addresses_are_there():
     assert "hearthkv status --router 127.0.0.1:7400" in TEXT
 
 
-def test_the_python_lines_are_python():
-    snippet = TEXT.split("from Python:\n\n")[1].split("\n\n")[0]
-    lines = [line.removeprefix("  ") for line in snippet.splitlines()]
-    ast.parse("\n".join(lines))
+def test_the_python_lines_can_be_pasted_as_they_stand():
+    ast.parse(TEXT.split("from Python:\n\n")[1].split("\n\n")[0])
+
+
+def test_the_command_is_named_as_it_was_called():
+    layout = lay_out(ClusterPlan(nodes=1), Path("/run/x"), [7400, 9400, 7500, 9500, 8000])
+    assert "  .venv/bin/hearthkv status --router" in how_to_talk(layout, ".venv/bin/hearthkv")
 
 
 def test_the_curl_line_asks_an_engine():
