@@ -1,14 +1,16 @@
 """`hearthkv up`: keeps a cluster running on this machine, and says how to talk to it."""
 
 import asyncio
+import socket
 import sys
 
 from rich.console import Console
 
 from hearthkv.cli.arguments import UpOptions
 from hearthkv.cli.interrupt import run_until_signalled
+from hearthkv.core.errors import StartupError
 from hearthkv.core.kv_cache_settings import KvCacheSettings
-from hearthkv.demo.cluster_plan import ClusterLayout, ClusterPlan
+from hearthkv.demo.cluster_plan import HOST, ClusterLayout, ClusterPlan
 from hearthkv.demo.local_cluster import local_cluster
 from hearthkv.demo.model_package import MODEL_NAME, find_model_file
 
@@ -22,12 +24,31 @@ def run(options: UpOptions) -> int:
         ModelFileError: If the model is not installed.
     """
     find_model_file()
+    check_free(options.port)
     console = Console(highlight=False, soft_wrap=True)
     try:
         run_until_signalled(_keep_up(options, console))
     except KeyboardInterrupt:
         console.print("All servers are stopped.")
     return 0
+
+
+def check_free(port: int) -> None:
+    """
+    See, before anything is started, that the router's port can be had; 0 stands for any.
+
+    Raises:
+        StartupError: If something listens on it.
+    """
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((HOST, port))
+        except OSError as error:
+            raise StartupError(
+                f"port {port} can't be had ({error.strerror}): stop what uses it, "
+                "or choose another with --port"
+            ) from error
 
 
 def how_to_talk(layout: ClusterLayout, command: str = "hearthkv") -> str:
