@@ -13,14 +13,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cachenode.block import BlockRef
-from cachenode.block_frame import (
+from hearthkv.core.block_frame import (
     FRAME_BYTES,
     BlockFrame,
     check_block,
     decode_frame,
     encode_frame,
 )
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.errors import FrameError
 
 _BLOCK, _PART = ".block", ".part"

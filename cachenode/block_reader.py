@@ -7,12 +7,12 @@ from contextlib import aclosing
 from itertools import islice
 from typing import Final
 
-from cachenode.block import BlockRef
 from cachenode.catalog import Catalog
 from cachenode.events import BlockRead, BlocksAsked
 from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
 from hearthkv.core.block_io import BlockChunk, BlockHeader, ReadEnd, ReadQuery
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.tier import Tier
 from hearthkv.telemetry import Telemetry
 

@@ -13,7 +13,7 @@ counted until the store has confirmed that they are gone.
 from collections.abc import Iterable, Iterator
 
 from cachenode import drops
-from cachenode.block import Block, BlockRef
+from cachenode.block import Block
 from cachenode.event_log import EventLog, snapshot_parts
 from cachenode.eviction import EvictionPolicy
 from cachenode.holdings import Holdings
@@ -33,6 +33,7 @@ from cachenode.tiering import Tiering
 from cachenode.writes import Writes
 from hearthkv.core.block_io import DropTarget, NamespaceUsage, Pinned, PinQuery, WriteStatus
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.routing import SnapshotPart
 from hearthkv.core.session_id import SessionId

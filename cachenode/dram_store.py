@@ -20,17 +20,17 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from cachenode.block import BlockRef
-from cachenode.block_frame import (
+from cachenode.resp_connection import RedisPlace, RespError
+from cachenode.resp_pool import RespPool
+from cachenode.store import ScanPart, StoreCheck
+from hearthkv.core.block_frame import (
     FRAME_BYTES,
     BlockFrame,
     check_block,
     decode_frame,
     encode_frame,
 )
-from cachenode.resp_connection import RedisPlace, RespError
-from cachenode.resp_pool import RespPool
-from cachenode.store import ScanPart, StoreCheck
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.errors import (
     BlockLostError,
     FrameError,

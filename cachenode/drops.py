@@ -1,10 +1,10 @@
 """Forgetting on request or after a loss: blocks, sessions, namespaces, a store. Pure."""
 
-from cachenode.block import BlockRef
 from cachenode.block_tree import path
 from cachenode.holdings import Holdings
 from hearthkv.core.block_io import DropBlocks, DropSession, DropTarget
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import Tier
 

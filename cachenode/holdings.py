@@ -1,6 +1,6 @@
 """What the node holds: tree, shelves, ranks, marks and events, changed together. Pure."""
 
-from cachenode.block import Block, BlockRef, Copy
+from cachenode.block import Block, Copy
 from cachenode.block_tree import BlockTree, path, subtree_leaves_first
 from cachenode.event_log import EventLog
 from cachenode.eviction import EvictionPolicy
@@ -8,6 +8,7 @@ from cachenode.pins import Pins
 from cachenode.plans import TierLimits
 from cachenode.session_tails import SessionTails
 from cachenode.shelf import Shelf
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.tier import Tier
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from cachenode.block import BlockRef
 from hearthkv.core.block_io import ReadEnd
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import SessionId
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from cachenode import events
 from cachenode.block_files import BlockFiles
-from cachenode.block_frame import FRAME_BYTES
 from cachenode.catalog import Catalog
 from cachenode.dram_store import DramStore
 from cachenode.eviction import policy_named
@@ -23,6 +22,7 @@ from cachenode.settings import CacheNodeSettings
 from cachenode.ssd_store import SsdStore
 from cachenode.store import BlockStore
 from hearthkv import __version__
+from hearthkv.core.block_frame import FRAME_BYTES
 from hearthkv.core.clock import Clock, SystemClock
 from hearthkv.core.errors import StartupError
 from hearthkv.core.kv_cache_settings import KvCacheSettings

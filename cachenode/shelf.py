@@ -2,8 +2,9 @@
 
 from collections import deque
 
-from cachenode.block import BlockRef, Copy, CopyState
+from cachenode.block import Copy, CopyState
 from cachenode.plans import TierLimits
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.tier import Tier, TierUsage
 
 

@@ -16,10 +16,10 @@ from typing import Final, ParamSpec, TypeVar
 
 from aiofiles.os import wrap
 
-from cachenode.block import BlockRef
 from cachenode.block_files import BlockFiles
-from cachenode.block_frame import BlockFrame
 from cachenode.store import ScanPart, StoreCheck
+from hearthkv.core.block_frame import BlockFrame
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.errors import (
     BlockLostError,
     FrameError,

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cachenode.block import BlockRef
-from cachenode.block_frame import BlockFrame
+from hearthkv.core.block_frame import BlockFrame
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.tier import Tier
 
 

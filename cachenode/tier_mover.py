@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from cachenode.block import BlockRef
 from cachenode.catalog import Catalog
 from cachenode.events import BlockMoved, BlocksEvicted
 from cachenode.plans import Move
 from cachenode.tier_stores import TierStores
 from hearthkv.core.block_io import ReadEnd
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.tier import Tier
 from hearthkv.telemetry import Telemetry
 

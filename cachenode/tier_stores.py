@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cachenode.block import BlockRef
-from cachenode.block_frame import frame_of
 from cachenode.catalog import Catalog
 from cachenode.events import BlockLost, TierHealed, TierTroubled
 from cachenode.store import BlockStore
+from hearthkv.core.block_frame import frame_of
 from hearthkv.core.block_io import ReadEnd
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.clock import Clock
 from hearthkv.core.errors import (
     BlockLostError,

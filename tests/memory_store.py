@@ -2,15 +2,15 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from cachenode.block import BlockRef
-from cachenode.block_frame import (
+from cachenode.store import ScanPart, StoreCheck
+from hearthkv.core.block_frame import (
     FRAME_BYTES,
     BlockFrame,
     check_block,
     decode_frame,
     encode_frame,
 )
-from cachenode.store import ScanPart, StoreCheck
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.errors import (
     BlockLostError,
     FrameError,

@@ -7,8 +7,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from cachenode import events
-from cachenode.block import BlockRef
-from cachenode.block_frame import FRAME_BYTES
 from cachenode.catalog import Catalog
 from cachenode.eviction import policy_named
 from cachenode.node import CacheNode, NodeIdentity
@@ -16,6 +14,7 @@ from cachenode.plans import TierLimits, WriteTicket
 from cachenode.store import BlockStore
 from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
+from hearthkv.core.block_frame import FRAME_BYTES
 from hearthkv.core.block_io import (
     BlockChunk,
     BlockHeader,
@@ -26,6 +25,7 @@ from hearthkv.core.block_io import (
     WriteStatus,
 )
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.clock import Clock, ManualClock
 from hearthkv.core.namespace import NamespaceSpec

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cachenode.block import BlockRef
 from cachenode.block_files import BlockFiles
-from cachenode.block_frame import BlockFrame
 from cachenode.dram_store import DramStore
 from cachenode.ssd_store import SsdStore
 from cachenode.store import BlockStore
+from hearthkv.core.block_frame import BlockFrame
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import BlockLostError
 from hearthkv.core.namespace import NamespaceSpec

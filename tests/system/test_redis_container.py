@@ -8,8 +8,8 @@ import pytest
 from testcontainers.community.redis import RedisContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from cachenode.block_frame import BlockFrame
 from cachenode.dram_store import DramStore
+from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import BlockLostError, StoreUnavailableError
 from hearthkv.core.namespace import NamespaceSpec

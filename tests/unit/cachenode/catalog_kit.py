@@ -1,6 +1,6 @@
 """A small catalog, and a shelf of stores that do as they are told, for tests."""
 
-from cachenode.block import Block, BlockRef
+from cachenode.block import Block
 from cachenode.catalog import Catalog
 from cachenode.event_log import EventLog
 from cachenode.eviction import policy_named
@@ -8,6 +8,7 @@ from cachenode.holdings import Holdings
 from cachenode.plans import TierLimits, WriteTicket
 from hearthkv.core.block_io import WriteStatus
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import Tier

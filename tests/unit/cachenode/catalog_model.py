@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cachenode.block import BlockRef
 from cachenode.catalog import Catalog
 from cachenode.eviction import policy_named
 from cachenode.plans import Move, ReadPlan, RecoveredBlock, TierLimits, WriteTicket
 from hearthkv.core.block_io import DropBlocks, DropNamespace, DropSession, PinQuery, WriteStatus
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import Tier

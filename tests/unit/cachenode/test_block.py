@@ -12,11 +12,6 @@ def test_a_block_is_in_the_tier_of_its_copy():
     assert block.tier is Tier.DRAM
 
 
-def test_two_copies_of_one_block_have_different_names():
-    assert ref(1, sequence=7) != ref(1, sequence=8)
-    assert ref(1, sequence=7) == ref(1, sequence=7)
-
-
 def test_blocks_and_copies_are_told_apart_by_identity():
     """A block that was dropped and written anew is another block."""
     copy, twin = Copy(ref(1), 100), Copy(ref(1), 100)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cachenode.block_files import BlockFiles
-from cachenode.block_frame import FRAME_BYTES, BlockFrame, encode_frame
+from hearthkv.core.block_frame import FRAME_BYTES, BlockFrame, encode_frame
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import FrameError
 from hearthkv.core.namespace import NamespaceSpec

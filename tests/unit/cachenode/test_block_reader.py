@@ -5,10 +5,10 @@ from contextlib import aclosing
 
 import pytest
 
-from cachenode.block import BlockRef
 from cachenode.block_reader import AHEAD_MAX, BlockReader
 from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockChunk, ReadEnd, ReadQuery
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.tier import Tier
 from tests.memory_store import MemoryStore
 from tests.node_rig import SPEC, Parts, hold, parts_over, prompt

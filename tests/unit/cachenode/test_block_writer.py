@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cachenode.block_frame import BlockFrame
 from cachenode.block_writer import UNDER_WAY_MAX, BlockWriter
+from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.block_io import BlockChunk, DropNamespace, WriteStart, WriteStatus
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.errors import BlockSizeError, StoreUnavailableError

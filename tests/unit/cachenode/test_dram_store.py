@@ -2,8 +2,8 @@
 
 import pytest
 
-from cachenode.block_frame import BlockFrame
 from cachenode.dram_store import DramStore, server_label
+from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import BlockLostError, SettingsError, StoreFullError
 from hearthkv.core.errors import StoreUnavailableError as Unavailable

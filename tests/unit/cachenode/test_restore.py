@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from cachenode.block import BlockRef
 from cachenode.plans import RecoveredBlock, Restored
 from hearthkv.core.block_io import DropBlocks
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.tier import Tier
 from tests.unit.cachenode.catalog_kit import (

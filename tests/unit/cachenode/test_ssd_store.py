@@ -8,8 +8,8 @@ from threading import Event
 import pytest
 
 from cachenode.block_files import BlockFiles
-from cachenode.block_frame import BlockFrame
 from cachenode.ssd_store import SsdStore
+from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import BlockLostError, StoreFullError, StoreUnavailableError
 from hearthkv.core.namespace import NamespaceSpec

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from cachenode.block import BlockRef
 from cachenode.tier_mover import TierMover
 from hearthkv.core.block_io import DropNamespace
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.errors import StoreError, StoreFullError, StoreUnavailableError
 from hearthkv.core.tier import Tier
 from tests.memory_store import MemoryStore

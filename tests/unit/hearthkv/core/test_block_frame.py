@@ -1,10 +1,10 @@
-"""Tests of `cachenode.block_frame`."""
+"""Tests of `hearthkv.core.block_frame`."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachenode.block_frame import (
+from hearthkv.core.block_frame import (
     FRAME_BYTES,
     BlockFrame,
     check_block,

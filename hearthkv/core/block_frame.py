@@ -34,7 +34,7 @@ from functools import lru_cache
 
 import xxhash
 
-from cachenode.block import BlockRef
+from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import BadInputError, FrameError
 from hearthkv.core.namespace import NamespaceSpec
