@@ -9,6 +9,7 @@ from typing import Final
 
 from cachenode.catalog import Catalog
 from cachenode.events import BlockRead, BlocksAsked
+from cachenode.store import CopyRead
 from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
 from hearthkv.core.block_io import BlockChunk, BlockHeader, ReadEnd, ReadQuery
@@ -86,7 +87,7 @@ class BlockReader:
         try:
             while True:
                 for ref in islice(coming, self._ahead - len(under_way)):
-                    task = self._tasks.create_task(self._stores.fetch(ref))
+                    task = self._tasks.create_task(self._fetch(ref))
                     under_way.append((ref, task))
                 if not under_way:
                     return
@@ -101,3 +102,8 @@ class BlockReader:
                 task.cancel()
             if left:
                 await asyncio.wait(left)
+
+    async def _fetch(self, ref: BlockRef) -> memoryview | ReadEnd:
+        into = memoryview(bytearray(ref.size_bytes))
+        (end,) = await self._stores.fetch(ref.tier, [CopyRead(ref, into)])
+        return into if end is None else end

@@ -10,7 +10,9 @@ from cachenode.block_assembly import BlockAssembly, Payload
 from cachenode.catalog import Catalog
 from cachenode.events import BlockWritten
 from cachenode.plans import WriteTicket
+from cachenode.store import CopyWrite
 from cachenode.tier_stores import TierStores
+from hearthkv.core.block_frame import frame_of
 from hearthkv.core.block_io import BlockChunk, BlockHeader, WriteStart, WriteStatus
 from hearthkv.core.checksum import block_checksum
 from hearthkv.telemetry import Telemetry
@@ -121,10 +123,13 @@ class _Write:
         *,
         attempt: int,
     ) -> _UnderWay:
-        storing = self._writer.tasks.create_task(
-            self._writer.stores.store(ticket.spec, ticket.target, payload)
-        )
+        storing = self._writer.tasks.create_task(self._store(ticket, payload))
         return _UnderWay(index, header, payload, ticket, storing, attempt)
+
+    async def _store(self, ticket: WriteTicket, payload: Payload) -> bool:
+        write = CopyWrite(frame_of(ticket.spec, ticket.target), payload)
+        (is_stored,) = await self._writer.stores.store(ticket.target.tier, [write])
+        return is_stored
 
     def _plan(self, header: BlockHeader, payload: Payload) -> WriteTicket | WriteStatus:
         spec = self._start.spec

@@ -22,7 +22,7 @@ from redis.exceptions import OutOfMemoryError, RedisError
 
 from cachenode.resp_connection import RedisPlace, RespError
 from cachenode.resp_pool import RespPool
-from cachenode.store import ScanPart, StoreCheck
+from cachenode.store import Buffer, CopyRead, CopyWrite, ScanPart, StoreCheck
 from hearthkv.core.block_frame import (
     FRAME_BYTES,
     BlockFrame,
@@ -35,6 +35,7 @@ from hearthkv.core.errors import (
     BlockLostError,
     FrameError,
     SettingsError,
+    StoreError,
     StoreFullError,
     StoreUnavailableError,
 )
@@ -47,8 +48,6 @@ reads outstanding, Redis 7 gave half its bandwidth for twice its memory."""
 
 COMMANDS_MAX: Final = 4
 """Other commands under way, so that a scan holds up no look at the server's health."""
-
-Buffer = bytes | bytearray | memoryview
 
 _SCAN_COUNT: Final = 2000
 _ERASE_COUNT: Final = 500
@@ -88,22 +87,38 @@ class DramStore:
         if not self._servers:
             raise SettingsError("redis_urls is empty, must name at least one server")
 
-    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
-        """Store a block."""
-        name = self._name(frame.spec.namespace_id, frame.key, frame.sequence)
-        await self._server_of(name).set(name, (encode_frame(frame), payload))
+    async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
+        """Store blocks."""
+        return list(await asyncio.gather(*map(self._put, writes)))
 
-    async def get(self, ref: BlockRef) -> memoryview:
-        """Return the payload of a block, checked."""
+    async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
+        """Read payloads, checked."""
+        return list(await asyncio.gather(*map(self._get, reads)))
+
+    async def _put(self, write: CopyWrite) -> StoreError | None:
+        frame = write.frame
+        name = self._name(frame.spec.namespace_id, frame.key, frame.sequence)
+        try:
+            await self._server_of(name).set(name, (encode_frame(frame), write.payload))
+        except StoreError as error:
+            return error
+        return None
+
+    async def _get(self, read: CopyRead) -> StoreError | None:
+        ref = read.ref
         name = self._name(ref.namespace_id, ref.key, ref.sequence)
         server = self._server_of(name)
-        stored = await server.get(name)
-        if stored is None:
-            raise BlockLostError(f"{server.label} has no value for block {ref.key.hex()}")
         try:
-            return check_block(stored, ref)
+            stored = await server.get(name)
+        except StoreError as error:
+            return error
+        if stored is None:
+            return BlockLostError(f"{server.label} has no value for block {ref.key.hex()}")
+        try:
+            read.into[:] = check_block(stored, ref)
         except FrameError as error:
-            raise BlockLostError(f"{server.label}: {error}") from error
+            return BlockLostError(f"{server.label}: {error}")
+        return None
 
     async def erase(self, refs: Sequence[BlockRef]) -> None:
         """Forget blocks."""

@@ -17,12 +17,13 @@ from typing import Final, ParamSpec, TypeVar
 from aiofiles.os import wrap
 
 from cachenode.block_files import BlockFiles
-from cachenode.store import ScanPart, StoreCheck
+from cachenode.store import CopyRead, CopyWrite, ScanPart, StoreCheck
 from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.errors import (
     BlockLostError,
     FrameError,
+    StoreError,
     StoreFullError,
     StoreUnavailableError,
 )
@@ -48,26 +49,43 @@ class SsdStore:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ssd")
         self._folder_id: tuple[int, int] | None = None  # device and inode at the last good look
 
-    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
-        """Store a block."""
+    async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
+        """Store blocks."""
+        return list(await asyncio.gather(*map(self._put, writes)))
+
+    async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
+        """Read payloads, checked."""
+        return list(await asyncio.gather(*map(self._get, reads)))
+
+    async def _put(self, write: CopyWrite) -> StoreError | None:
         is_given_up = threading.Event()
         try:
             async with self._call():
-                await self._in_thread(self._write, frame, payload, is_given_up)
+                await self._in_thread(self._write, write.frame, write.payload, is_given_up)
+        except StoreError as error:
+            is_given_up.set()
+            return error
         except BaseException:
             is_given_up.set()
             raise
+        return None
 
-    async def get(self, ref: BlockRef) -> memoryview:
-        """Return the payload of a block, checked."""
-        async with self._call():
-            try:
-                return await self._in_thread(self._files.read, ref)
-            except FileNotFoundError as error:
-                await self._in_thread(os.stat, self._files.folder)  # is it the disk that is gone?
-                raise BlockLostError(f"there is no file of block {ref.key.hex()}") from error
-            except FrameError as error:
-                raise BlockLostError(f"file of block {ref.key.hex()}: {error}") from error
+    async def _get(self, read: CopyRead) -> StoreError | None:
+        ref = read.ref
+        try:
+            async with self._call():
+                try:
+                    read.into[:] = await self._in_thread(self._files.read, ref)
+                except FileNotFoundError as error:
+                    await self._in_thread(
+                        os.stat, self._files.folder
+                    )  # is it the disk that is gone?
+                    raise BlockLostError(f"there is no file of block {ref.key.hex()}") from error
+                except FrameError as error:
+                    raise BlockLostError(f"file of block {ref.key.hex()}: {error}") from error
+        except StoreError as error:
+            return error
+        return None
 
     async def erase(self, refs: Sequence[BlockRef]) -> None:
         """Forget blocks."""

@@ -6,7 +6,29 @@ from typing import Protocol
 
 from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.block_ref import BlockRef
+from hearthkv.core.errors import StoreError
 from hearthkv.core.tier import Tier
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRead:
+    """One copy to read, and where to."""
+
+    ref: BlockRef
+    into: memoryview
+    """Writable bytes, `ref.size_bytes` of them. Undefined where the outcome is an error, and not
+    written to any more once the call has returned, however it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWrite:
+    """One copy to write."""
+
+    frame: BlockFrame
+    payload: Buffer
+    """`frame.spec.block_bytes` bytes; the caller leaves them as they are until the call returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +61,8 @@ class BlockStore(Protocol):
     """
     Keeps copies of blocks under their frames, and knows nothing of prefixes, limits or eviction.
 
-    Every call ends within the store's deadline. It raises StoreUnavailableError where the
-    store does not answer, and nothing else but what is named with the call. One suite,
+    Every call ends within the store's deadline. What becomes of a block is a value, one for each
+    block of a batch, in its order: None where all is well, else a StoreError. One suite,
     tests/contract/test_block_store.py, holds every implementation to this.
     """
 
@@ -49,32 +71,44 @@ class BlockStore(Protocol):
         """The tier that the store stands for."""
         ...
 
-    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
+    async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
         """
-        Store a copy of a block; when this returns, it outlives a kill of the node.
+        Store copies of blocks. What is stored when this returns outlives a kill of the node.
 
-        Raises:
-            StoreFullError: If there is no space. Nothing is left behind.
-            StoreUnavailableError: If the store does not answer. The block may be there or not.
+        Returns:
+            None for a copy that is stored; StoreFullError where there is no space, and nothing
+            is left behind; StoreUnavailableError where the store does not answer, and the copy
+            may be there or not.
         """
         ...
 
-    async def get(self, ref: BlockRef) -> memoryview:
+    async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
         """
-        Return the payload of a copy, its frame and its checksum verified.
+        Read payloads into the caller's memory.
 
-        Raises:
-            BlockLostError: If the store does not have it, or what it has is something else.
-            StoreUnavailableError: If the store does not answer.
+        Returns:
+            None where the right bytes are in place, frame and checksum verified (I1);
+            BlockLostError where the store does not have them, or has something else;
+            StoreUnavailableError where it does not answer.
         """
         ...
 
     async def erase(self, refs: Sequence[BlockRef]) -> None:
-        """Forget copies; those that are not there are passed over."""
+        """
+        Forget copies; those that are not there are passed over.
+
+        Raises:
+            StoreUnavailableError: If the store does not answer.
+        """
         ...
 
     def scan(self) -> AsyncIterator[ScanPart]:
-        """Go over all copies, each once, and remove what is torn or damaged."""
+        """
+        Go over all copies, each once, and remove what is torn or damaged.
+
+        Raises:
+            StoreUnavailableError: If the store does not answer.
+        """
         ...
 
     async def check(self) -> StoreCheck:

@@ -8,8 +8,9 @@ from typing import Final
 from cachenode.catalog import Catalog
 from cachenode.events import BlockMoved, BlocksEvicted
 from cachenode.plans import Move
+from cachenode.store import CopyRead, CopyWrite
 from cachenode.tier_stores import TierStores
-from hearthkv.core.block_io import ReadEnd
+from hearthkv.core.block_frame import frame_of
 from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.tier import Tier
 from hearthkv.telemetry import Telemetry
@@ -78,8 +79,14 @@ class TierMover:
             self._catalog.abort_move(move)
 
     async def _copy(self, move: Move) -> bool:
-        payload = await self._stores.fetch(move.source)
-        spec = self._catalog.spec_of(move.source.namespace_id)
-        if isinstance(payload, ReadEnd) or spec is None:
+        source, target = move.source, move.target
+        spec = self._catalog.spec_of(source.namespace_id)
+        if spec is None:
             return False
-        return await self._stores.store(spec, move.target, payload)
+        payload = memoryview(bytearray(source.size_bytes))
+        (end,) = await self._stores.fetch(source.tier, [CopyRead(source, payload)])
+        if end is not None:
+            return False
+        write = CopyWrite(frame_of(spec, target), payload)
+        (is_stored,) = await self._stores.store(target.tier, [write])
+        return is_stored

@@ -6,8 +6,7 @@ from typing import Final
 
 from cachenode.catalog import Catalog
 from cachenode.events import BlockLost, TierHealed, TierTroubled
-from cachenode.store import BlockStore
-from hearthkv.core.block_frame import frame_of
+from cachenode.store import BlockStore, CopyRead, CopyWrite
 from hearthkv.core.block_io import ReadEnd
 from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.clock import Clock
@@ -16,7 +15,6 @@ from hearthkv.core.errors import (
     StoreError,
     StoreFullError,
 )
-from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.tier import Tier
 from hearthkv.telemetry import Telemetry
 
@@ -57,27 +55,26 @@ class TierStores:
         self._full_until_s: dict[Tier, float] = {}
         self._doubted_s: dict[Tier, float] = {}
 
-    async def fetch(self, ref: BlockRef) -> memoryview | ReadEnd:
-        """Read a copy; what is lost is dropped from the catalog. Never raises a StoreError."""
-        try:
-            return await self.by_tier[ref.tier].get(ref)
-        except BlockLostError as error:
-            self._lose(ref, str(error))
-            return ReadEnd.LOST
-        except StoreError as error:
-            self.note(ref.tier, error)
-            return ReadEnd.UNAVAILABLE
+    async def fetch(self, tier: Tier, reads: Sequence[CopyRead]) -> list[ReadEnd | None]:
+        """
+        Read copies that lie in one tier; what is lost is dropped from the catalog.
 
-    async def store(
-        self, spec: NamespaceSpec, ref: BlockRef, payload: bytes | bytearray | memoryview
-    ) -> bool:
-        """Write a copy and return whether it is stored. Never raises a StoreError."""
-        try:
-            await self.by_tier[ref.tier].put(frame_of(spec, ref), payload)
-        except StoreError as error:
-            self.note(ref.tier, error)
-            return False
-        return True
+        Returns:
+            For each None where its bytes are in place, else LOST or UNAVAILABLE.
+        """
+        outcomes = await self.by_tier[tier].get(reads)
+        return [
+            None if outcome is None else self._end(read.ref, outcome)
+            for read, outcome in zip(reads, outcomes, strict=True)
+        ]
+
+    async def store(self, tier: Tier, writes: Sequence[CopyWrite]) -> list[bool]:
+        """Write copies to one tier, and return for each whether it is stored."""
+        outcomes = await self.by_tier[tier].put(writes)
+        for outcome in outcomes:
+            if outcome is not None:
+                self.note(tier, outcome)
+        return [outcome is None for outcome in outcomes]
 
     async def erase(self, tier: Tier, refs: Sequence[BlockRef]) -> bool:
         """Erase copies and return whether they are gone. Never raises a StoreError."""
@@ -117,6 +114,13 @@ class TierStores:
         if is_healed:
             self._telemetry.emit(TierHealed(tier))
             self.work.set()
+
+    def _end(self, ref: BlockRef, error: StoreError) -> ReadEnd:
+        if isinstance(error, BlockLostError):
+            self._lose(ref, str(error))
+            return ReadEnd.LOST
+        self.note(ref.tier, error)
+        return ReadEnd.UNAVAILABLE
 
     def _lose(self, ref: BlockRef, reason: str) -> None:
         blocks = self._catalog.lose(ref)

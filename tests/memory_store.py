@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from cachenode.store import ScanPart, StoreCheck
+from cachenode.store import CopyRead, CopyWrite, ScanPart, StoreCheck
 from hearthkv.core.block_frame import (
     FRAME_BYTES,
-    BlockFrame,
     check_block,
     decode_frame,
     encode_frame,
@@ -48,21 +47,32 @@ class MemoryStore:
         stored[offset] ^= 1
         self.stored[_name(ref)] = bytes(stored)
 
-    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
-        self._answer()
-        if self.is_full:
-            raise StoreFullError("the store is full")
-        self.stored[_name(frame.ref(self.tier))] = encode_frame(frame) + bytes(payload)
+    async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
+        return [self.put_one(write) for write in writes]
 
-    async def get(self, ref: BlockRef) -> memoryview:
-        self._answer()
-        stored = self.stored.get(_name(ref))
+    async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
+        return [self.get_one(read) for read in reads]
+
+    def put_one(self, write: CopyWrite) -> StoreError | None:
+        if self.trouble is not None:
+            return self.trouble
+        if self.is_full:
+            return StoreFullError("the store is full")
+        frame = write.frame
+        self.stored[_name(frame.ref(self.tier))] = encode_frame(frame) + bytes(write.payload)
+        return None
+
+    def get_one(self, read: CopyRead) -> StoreError | None:
+        if self.trouble is not None:
+            return self.trouble
+        stored = self.stored.get(_name(read.ref))
         if stored is None:
-            raise BlockLostError(f"the store has no block {ref.key.hex()}")
+            return BlockLostError(f"the store has no block {read.ref.key.hex()}")
         try:
-            return check_block(stored, ref)
+            read.into[:] = check_block(stored, read.ref)
         except FrameError as error:
-            raise BlockLostError(str(error)) from error
+            return BlockLostError(str(error))
+        return None
 
     async def erase(self, refs: Sequence[BlockRef]) -> None:
         self._answer()

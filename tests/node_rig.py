@@ -11,10 +11,10 @@ from cachenode.catalog import Catalog
 from cachenode.eviction import policy_named
 from cachenode.node import CacheNode, NodeIdentity
 from cachenode.plans import TierLimits, WriteTicket
-from cachenode.store import BlockStore
+from cachenode.store import BlockStore, CopyWrite
 from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
-from hearthkv.core.block_frame import FRAME_BYTES
+from hearthkv.core.block_frame import FRAME_BYTES, frame_of
 from hearthkv.core.block_io import (
     BlockChunk,
     BlockHeader,
@@ -189,7 +189,8 @@ async def hold(parts: Parts, keys: Sequence[bytes]) -> list[BlockRef]:
             checksum=header.checksum,
         )
         assert isinstance(ticket, WriteTicket)
-        assert await parts.stores.store(SPEC, ticket.target, payload_of(key))
+        write = CopyWrite(frame_of(SPEC, ticket.target), payload_of(key))
+        assert await parts.stores.store(ticket.target.tier, [write]) == [True]
         parts.catalog.commit_write(ticket)
         refs.append(ticket.target)
     return refs

@@ -20,6 +20,7 @@ from hearthkv.core.tier import Tier
 from tests.conftest import StartRedis
 from tests.memory_store import MemoryStore
 from tests.redis_process import RedisProcess
+from tests.store_calls import get_one, put_one
 
 SPEC = NamespaceSpec(b"n" * 16, 16, 5000)
 OTHER_SPEC = NamespaceSpec(b"N" * 32, 16, 5000)
@@ -100,60 +101,60 @@ async def all_frames(store: BlockStore) -> list[BlockFrame]:
 
 async def test_what_was_put_is_got(store: BlockStore):
     frame, payload = block(1)
-    await store.put(frame, payload)
-    assert bytes(await store.get(ref_of(store, frame))) == payload
+    await put_one(store, frame, payload)
+    assert await get_one(store, ref_of(store, frame)) == payload
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 async def test_any_buffer_can_be_put(store: BlockStore, kind: Callable[[bytes], bytes]):
     frame, payload = block(1)
-    await store.put(frame, kind(payload))
-    assert bytes(await store.get(ref_of(store, frame))) == payload
+    await put_one(store, frame, kind(payload))
+    assert await get_one(store, ref_of(store, frame)) == payload
 
 
 async def test_a_block_that_was_never_put_is_lost(store: BlockStore):
     frame, _ = block(1)
     with pytest.raises(BlockLostError):
-        await store.get(ref_of(store, frame))
+        await get_one(store, ref_of(store, frame))
 
 
 async def test_equal_keys_of_two_namespaces_are_two_blocks(store: BlockStore):
     ours, our_payload = block(1)
     theirs, _ = block(1, spec=OTHER_SPEC)
-    await store.put(ours, our_payload)
+    await put_one(store, ours, our_payload)
     with pytest.raises(BlockLostError):
-        await store.get(ref_of(store, theirs))
+        await get_one(store, ref_of(store, theirs))
     await store.erase([ref_of(store, theirs)])
-    assert bytes(await store.get(ref_of(store, ours))) == our_payload
+    assert await get_one(store, ref_of(store, ours)) == our_payload
 
 
 async def test_a_late_erase_of_an_old_copy_spares_the_new_one(store: BlockStore):
     old, payload = block(1, sequence=1)
     new, _ = block(1, sequence=2**64 - 1)
-    await store.put(old, payload)
-    await store.put(new, payload)
+    await put_one(store, old, payload)
+    await put_one(store, new, payload)
     await store.erase([ref_of(store, old)])
     assert await all_frames(store) == [new]
-    assert bytes(await store.get(ref_of(store, new))) == payload
+    assert await get_one(store, ref_of(store, new)) == payload
 
 
 async def test_a_payload_that_fails_its_checksum_is_lost(store: BlockStore):
     frame, payload = block(1)
-    await store.put(frame, payload[:-1] + b"\xff")
+    await put_one(store, frame, payload[:-1] + b"\xff")
     with pytest.raises(BlockLostError, match="payload has checksum"):
-        await store.get(ref_of(store, frame))
+        await get_one(store, ref_of(store, frame))
 
 
 async def test_an_erased_block_is_lost(store: BlockStore):
     frames = []
     for number in range(3):
         frame, payload = block(number)
-        await store.put(frame, payload)
+        await put_one(store, frame, payload)
         frames.append(frame)
     await store.erase([ref_of(store, frame) for frame in frames[:2]])
     assert await all_frames(store) == frames[2:]
     with pytest.raises(BlockLostError):
-        await store.get(ref_of(store, frames[0]))
+        await get_one(store, ref_of(store, frames[0]))
 
 
 async def test_erasing_what_is_not_there_is_no_error(store: BlockStore):
@@ -167,7 +168,7 @@ async def test_a_scan_gives_every_block_once(held: Held):
     frames += [block(number, spec=OTHER_SPEC)[0] for number in range(5)]
     for frame in frames:
         number = int.from_bytes(frame.key[:2], "big")
-        await held.store.put(frame, block(number, spec=frame.spec)[1])
+        await put_one(held.store, frame, block(number, spec=frame.spec)[1])
     found = await all_frames(held.reopen())
     assert sorted(found, key=repr) == sorted(frames, key=repr)
 

@@ -15,6 +15,7 @@ from hearthkv.core.errors import BlockLostError, StoreUnavailableError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
+from tests.store_calls import get_one, put_one
 from tests.system.conftest import LABEL
 from tests.system.loopback_ports import publish
 
@@ -81,22 +82,22 @@ async def all_frames(store: DramStore) -> list[BlockFrame]:
 async def test_blocks_are_put_got_scanned_and_erased_over_tcp(store: DramStore):
     blocks = [block(number) for number in range(1, 6)]
     for frame, payload in blocks:
-        await store.put(frame, payload)
+        await put_one(store, frame, payload)
     for frame, payload in blocks:
-        assert bytes(await store.get(frame.ref(Tier.DRAM))) == payload
+        assert await get_one(store, frame.ref(Tier.DRAM)) == payload
     frames = [frame for frame, _ in blocks]
     assert sorted(await all_frames(store), key=lambda frame: frame.sequence) == frames
     await store.erase([frame.ref(Tier.DRAM) for frame in frames[1:]])
     assert await all_frames(store) == frames[:1]
     with pytest.raises(BlockLostError):
-        await store.get(frames[1].ref(Tier.DRAM))
+        await get_one(store, frames[1].ref(Tier.DRAM))
 
 
 async def test_a_wrong_password_is_told_and_not_repeated(server: Server):
     store = server.open_store(WRONG_PASSWORD)
     frame, payload = block(1)
     with pytest.raises(StoreUnavailableError) as caught:
-        await store.put(frame, payload)
+        await put_one(store, frame, payload)
     for text in (str(caught.value), (await store.check()).trouble):
         assert server.address in text
         assert "password" in text
@@ -106,13 +107,13 @@ async def test_a_wrong_password_is_told_and_not_repeated(server: Server):
 
 async def test_a_redis_that_hangs_is_unavailable_until_it_goes_on(server: Server, store: DramStore):
     frame, payload = block(1)
-    await store.put(frame, payload)
+    await put_one(store, frame, payload)
     hasty = server.open_store(deadline_s=0.5)
     assert (await hasty.check()).trouble == ""
     with server.paused():
         with pytest.raises(StoreUnavailableError, match=r"within 0\.5 s|[Tt]imeout"):
-            await hasty.get(frame.ref(Tier.DRAM))
+            await get_one(hasty, frame.ref(Tier.DRAM))
         assert (await hasty.check()).trouble != ""
     await hasty.close()
-    assert bytes(await store.get(frame.ref(Tier.DRAM))) == payload
+    assert await get_one(store, frame.ref(Tier.DRAM)) == payload
     assert (await store.check()).trouble == ""

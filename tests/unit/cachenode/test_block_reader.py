@@ -1,14 +1,16 @@
 """Tests of `cachenode.block_reader`; tests/unit/cachenode/test_node.py reads through a node."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import pytest
 
 from cachenode.block_reader import AHEAD_MAX, BlockReader
+from cachenode.store import CopyRead
 from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockChunk, ReadEnd, ReadQuery
 from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.block_ref import BlockRef
+from hearthkv.core.errors import StoreError
 from hearthkv.core.tier import Tier
 from tests.memory_store import MemoryStore
 from tests.node_rig import SPEC, Parts, hold, parts_over, prompt
@@ -20,14 +22,14 @@ class CountingStore(MemoryStore):
     under_way = 0
     under_way_max = 0
 
-    async def get(self, ref: BlockRef) -> memoryview:
+    async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
         self.under_way += 1
         self.under_way_max = max(self.under_way_max, self.under_way)
         try:
             # The later blocks of a prompt are the faster ones.
-            for _ in range(20 - ref.key[2]):
+            for _ in range(20 - reads[0].ref.key[2]):
                 await asyncio.sleep(0)
-            return await super().get(ref)
+            return await super().get(reads)
         finally:
             self.under_way -= 1
 

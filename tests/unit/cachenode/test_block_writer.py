@@ -1,15 +1,15 @@
 """Tests of `cachenode.block_writer`; tests/unit/cachenode/test_node.py writes through a node."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from cachenode.block_writer import UNDER_WAY_MAX, BlockWriter
-from hearthkv.core.block_frame import BlockFrame
+from cachenode.store import CopyWrite
 from hearthkv.core.block_io import BlockChunk, DropNamespace, WriteStart, WriteStatus
 from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.errors import BlockSizeError, StoreUnavailableError
+from hearthkv.core.errors import BlockSizeError, StoreError, StoreUnavailableError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.tier import Tier
 from tests.memory_store import MemoryStore
@@ -27,16 +27,16 @@ class SlowStore(MemoryStore):
         self.under_way = 0
         self.under_way_max = 0
 
-    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
+    async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
         self.under_way += 1
         self.under_way_max = max(self.under_way_max, self.under_way)
         try:
             # The later blocks of a prompt are the faster ones.
-            for _ in range(20 - frame.key[2]):
+            for _ in range(20 - writes[0].frame.key[2]):
                 await asyncio.sleep(0)
-            if frame.key in self.refused:
-                raise StoreUnavailableError("refused")
-            await super().put(frame, payload)
+            if writes[0].frame.key in self.refused:
+                return [StoreUnavailableError("refused")]
+            return await super().put(writes)
         finally:
             self.under_way -= 1
 
@@ -49,10 +49,10 @@ class GatedStore(MemoryStore):
         self.gate = asyncio.Event()
         self.under_way = asyncio.Semaphore(0)
 
-    async def put(self, frame: BlockFrame, payload: bytes | bytearray | memoryview) -> None:
+    async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
         self.under_way.release()
         await self.gate.wait()
-        await super().put(frame, payload)
+        return await super().put(writes)
 
 
 @pytest.fixture

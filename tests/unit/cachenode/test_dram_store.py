@@ -12,6 +12,7 @@ from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
 from tests.conftest import StartRedis
 from tests.redis_process import RedisProcess
+from tests.store_calls import get_one, put_one
 
 SPEC = NamespaceSpec(b"n" * 16, 16, 100)
 PAYLOAD = bytes(100)
@@ -61,8 +62,8 @@ def test_a_store_without_servers_is_refused():
 
 async def test_two_nodes_share_a_server_and_see_only_their_own(redis_server: RedisProcess):
     ours, theirs = store_on(redis_server.url), store_on(redis_server.url, node="b")
-    await ours.put(frame(1), PAYLOAD)
-    await theirs.put(frame(2), PAYLOAD)
+    await put_one(ours, frame(1), PAYLOAD)
+    await put_one(theirs, frame(2), PAYLOAD)
     assert await frames_in(ours) == {1}
     assert await frames_in(theirs) == {2}
     await ours.close()
@@ -75,14 +76,14 @@ async def test_blocks_spread_over_servers_and_are_found_on_theirs(
     other = start_redis()
     both = store_on(redis_server.url, other.url)
     for number in range(40):
-        await both.put(frame(number), PAYLOAD)
+        await put_one(both, frame(number), PAYLOAD)
     first = store_on(redis_server.url)
     on_first = await frames_in(first)
     assert 5 < len(on_first) < 35
     # The one server is the place of all blocks for this store, so it keeps what it finds; for
     # both, what lies on the wrong one would never be looked for.
     for number in range(100, 120):
-        await first.put(frame(number), PAYLOAD)
+        await put_one(first, frame(number), PAYLOAD)
     found = await frames_in(both)
     assert set(range(40)) < found < {*range(40), *range(100, 120)}
     assert await frames_in(first) < found
@@ -92,7 +93,7 @@ async def test_blocks_spread_over_servers_and_are_found_on_theirs(
 
 async def test_a_value_that_is_no_block_is_removed_by_a_scan(redis_server: RedisProcess):
     store = store_on(redis_server.url)
-    await store.put(frame(1), PAYLOAD)
+    await put_one(store, frame(1), PAYLOAD)
     redis_server.command("SET", "hearthkv:a:block:junk", "junk")
     redis_server.command("LPUSH", "hearthkv:a:block:list", "junk")
     redis_server.command("SET", "somebody", "else's")
@@ -155,7 +156,7 @@ async def test_a_full_server_is_full_and_not_away(start_redis: StartRedis):
     server = start_redis("--maxmemory", "1")
     store = store_on(server.url)
     with pytest.raises(StoreFullError, match="is full"):
-        await store.put(frame(1), PAYLOAD)
+        await put_one(store, frame(1), PAYLOAD)
     await store.close()
 
 
@@ -164,7 +165,7 @@ async def test_a_frozen_server_is_away_after_the_deadline(start_redis: StartRedi
     store = store_on(server.url, deadline_s=0.05)
     server.freeze()
     with pytest.raises(Unavailable, match=r"redis.sock"):
-        await store.get(frame(1).ref(Tier.DRAM))
+        await get_one(store, frame(1).ref(Tier.DRAM))
     server.thaw()
     await store.close()
 
@@ -173,9 +174,9 @@ async def test_a_password_opens_a_server_and_shows_in_no_error(start_redis: Star
     server = start_redis("--requirepass", "s3cret")
     path = str(server.socket_path)
     good, bad = store_on(f"unix://:s3cret@{path}"), store_on(f"unix://:wr0ng@{path}")
-    await good.put(frame(1), PAYLOAD)
+    await put_one(good, frame(1), PAYLOAD)
     with pytest.raises(Unavailable) as refused:
-        await bad.put(frame(1), PAYLOAD)
+        await put_one(bad, frame(1), PAYLOAD)
     assert "wr0ng" not in str(refused.value)
     assert "wr0ng" not in (await bad.check()).trouble
     await good.close()
@@ -185,5 +186,5 @@ async def test_a_password_opens_a_server_and_shows_in_no_error(start_redis: Star
 async def test_a_value_of_another_kind_is_no_block(redis_server: RedisProcess):
     store = store_on(redis_server.url)
     with pytest.raises(BlockLostError, match="no value"):
-        await store.get(frame(1).ref(Tier.DRAM))
+        await get_one(store, frame(1).ref(Tier.DRAM))
     await store.close()

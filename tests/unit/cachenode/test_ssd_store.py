@@ -14,6 +14,7 @@ from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import BlockLostError, StoreFullError, StoreUnavailableError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.tier import Tier
+from tests.store_calls import get_one, put_one
 
 SPEC = NamespaceSpec(b"n" * 16, 16, 100)
 PAYLOAD = bytes(100)
@@ -69,7 +70,7 @@ async def test_an_error_of_the_disk_is_put_in_our_words(tmp_path: Path, number: 
     files.error_number = number
     store = SsdStore(files, deadline_s=5)
     with pytest.raises(expected, match=os.strerror(number)):
-        await store.put(FRAME, PAYLOAD)
+        await put_one(store, FRAME, PAYLOAD)
     look = await store.check()
     assert (os.strerror(number) in look.trouble, look.is_same) == (True, False)
     assert files_in(tmp_path) == []
@@ -79,10 +80,10 @@ async def test_an_error_of_the_disk_is_put_in_our_words(tmp_path: Path, number: 
 async def test_a_missing_file_is_a_lost_block_and_a_missing_folder_a_lost_disk(tmp_path: Path):
     store = SsdStore(BlockFiles(tmp_path / "ssd"), deadline_s=5)
     with pytest.raises(StoreUnavailableError):
-        await store.get(REF)
+        await get_one(store, REF)
     (tmp_path / "ssd").mkdir()
     with pytest.raises(BlockLostError, match="no file"):
-        await store.get(REF)
+        await get_one(store, REF)
     await store.close()
 
 
@@ -102,7 +103,7 @@ async def test_a_disk_that_hangs_is_away_after_the_deadline(tmp_path: Path):
     files.write(FRAME, PAYLOAD)
     store = SsdStore(files, deadline_s=0.05)
     with pytest.raises(StoreUnavailableError, match=r"did not answer within 0.05 s"):
-        await store.get(REF)
+        await get_one(store, REF)
     files.released.set()
     await store.close()
 
@@ -111,7 +112,7 @@ async def test_a_write_that_outlives_its_deadline_leaves_no_file(tmp_path: Path)
     files = SlowDisk(tmp_path)
     store = SsdStore(files, deadline_s=0.05)
     with pytest.raises(StoreUnavailableError, match=r"did not answer within 0.05 s"):
-        await store.put(FRAME, PAYLOAD)
+        await put_one(store, FRAME, PAYLOAD)
     await store.erase([REF])
     files.released.set()
     store._threads.shutdown(wait=True)
