@@ -25,15 +25,15 @@ from hearthkv.core.session_id import SessionId, check_node_id, check_session_id
 from hearthkv.core.tier import TierCounts
 from hearthkv.v1 import cache_node_pb2 as pb2
 
-_READ_END = {
+READ_END = {
     ReadEnd.COMPLETE: pb2.READ_END_COMPLETE,
     ReadEnd.MISS: pb2.READ_END_MISS,
     ReadEnd.LOST: pb2.READ_END_LOST,
     ReadEnd.UNAVAILABLE: pb2.READ_END_UNAVAILABLE,
 }
-_READ_END_OF = {value: end for end, value in _READ_END.items()}
+READ_END_OF = {value: end for end, value in READ_END.items()}
 
-_WRITE_STATUS = {
+WRITE_STATUS = {
     WriteStatus.STORED: pb2.WRITE_STATUS_STORED,
     WriteStatus.ALREADY_HELD: pb2.WRITE_STATUS_ALREADY_HELD,
     WriteStatus.PARENT_MISSING: pb2.WRITE_STATUS_PARENT_MISSING,
@@ -41,7 +41,7 @@ _WRITE_STATUS = {
     WriteStatus.CORRUPT: pb2.WRITE_STATUS_CORRUPT,
     WriteStatus.UNAVAILABLE: pb2.WRITE_STATUS_UNAVAILABLE,
 }
-_WRITE_STATUS_OF = {value: status for status, value in _WRITE_STATUS.items()}
+_WRITE_STATUS_OF: dict[int, WriteStatus] = {value: status for status, value in WRITE_STATUS.items()}
 
 
 def decode_match_request(message: pb2.MatchRequest) -> KeysQuery:
@@ -72,7 +72,7 @@ def decode_read_request(message: pb2.ReadRequest) -> ReadQuery:
         check_namespace_id(message.namespace_id),
         block.decode_keys(message.keys),
         message.first_block,
-        _optional_session(message.session_id),
+        optional_session(message.session_id),
     )
 
 
@@ -89,7 +89,7 @@ def encode_read_request(query: ReadQuery) -> pb2.ReadRequest:
 def encode_read_step(step: BlockChunk | ReadEnd) -> pb2.ReadResponse:
     """Return one step of a read as a message."""
     if isinstance(step, ReadEnd):
-        return pb2.ReadResponse(end=_READ_END[step])
+        return pb2.ReadResponse(end=READ_END[step])
     return pb2.ReadResponse(chunk=block.encode_chunk(step))
 
 
@@ -103,8 +103,8 @@ def decode_read_step(message: pb2.ReadResponse) -> BlockChunk | ReadEnd:
     kind = message.WhichOneof("step")
     if kind == "chunk":
         return block.decode_chunk(message.chunk)
-    if kind == "end" and message.end in _READ_END_OF:
-        return _READ_END_OF[message.end]
+    if kind == "end" and message.end in READ_END_OF:
+        return READ_END_OF[message.end]
     raise BadRequestError(f"read step is {kind!r} ({message.end}), must be a chunk or a known end")
 
 
@@ -117,8 +117,7 @@ def decode_write_step(message: pb2.WriteRequest) -> WriteStart | BlockChunk:
     """
     kind = message.WhichOneof("step")
     if kind == "start":
-        start = message.start
-        return WriteStart(block.decode_spec(start.namespace), _optional_session(start.session_id))
+        return decode_write_start(message.start)
     if kind == "chunk":
         return block.decode_chunk(message.chunk)
     raise BadRequestError("write step is empty, must be a start or a chunk")
@@ -127,21 +126,35 @@ def decode_write_step(message: pb2.WriteRequest) -> WriteStart | BlockChunk:
 def encode_write_step(step: WriteStart | BlockChunk) -> pb2.WriteRequest:
     """Return one step of a write as a message."""
     if isinstance(step, WriteStart):
-        start = pb2.WriteStart(
-            namespace=block.encode_spec(step.spec), session_id=step.session_id or ""
-        )
-        return pb2.WriteRequest(start=start)
+        return pb2.WriteRequest(start=encode_write_start(step))
     return pb2.WriteRequest(chunk=block.encode_chunk(step))
+
+
+def decode_write_start(message: pb2.WriteStart) -> WriteStart:
+    """Return the opening of a write; raises BadInputError."""
+    return WriteStart(block.decode_spec(message.namespace), optional_session(message.session_id))
+
+
+def encode_write_start(start: WriteStart) -> pb2.WriteStart:
+    """Return the opening of a write as a message."""
+    return pb2.WriteStart(
+        namespace=block.encode_spec(start.spec), session_id=start.session_id or ""
+    )
 
 
 def encode_write_response(statuses: Iterable[WriteStatus]) -> pb2.WriteResponse:
     """Return what became of the blocks as a message."""
-    return pb2.WriteResponse(statuses=[_WRITE_STATUS[status] for status in statuses])
+    return pb2.WriteResponse(statuses=[WRITE_STATUS[status] for status in statuses])
 
 
 def decode_write_response(message: pb2.WriteResponse) -> list[WriteStatus]:
     """Return what became of the blocks; a status of a newer peer counts as unavailable."""
-    return [_WRITE_STATUS_OF.get(status, WriteStatus.UNAVAILABLE) for status in message.statuses]
+    return [write_status_of(value) for value in message.statuses]
+
+
+def write_status_of(value: int) -> WriteStatus:
+    """Return the status of a message's number; one of a newer peer counts as unavailable."""
+    return _WRITE_STATUS_OF.get(value, WriteStatus.UNAVAILABLE)
 
 
 def decode_prefetch_request(message: pb2.PrefetchRequest) -> KeysQuery:
@@ -271,5 +284,6 @@ def decode_describe_response(message: pb2.DescribeResponse) -> NodeDescription:
     )
 
 
-def _optional_session(text: str) -> SessionId | None:
+def optional_session(text: str) -> SessionId | None:
+    """Return the session that a message names, None where it names none; raises BadInputError."""
     return check_session_id(text) if text else None

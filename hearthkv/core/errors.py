@@ -12,6 +12,8 @@ The tree of errors. Pure.
     │   ├── LayoutMismatchError  an array or a buffer that does not fit the layout
     │   └── BadRequestError      anything else in a request
     ├── SettingsError            a file, a variable or a flag; names field, value, allowed
+    ├── StaleProofError          a client's proof is not that of this start of the node
+    ├── ReservationOverError     a reservation was committed, given up, or not in time
     ├── NoNodeError              no live cache node
     ├── LimitError               more of something than this server is set to hold
     ├── StoreError               a tier's store
@@ -19,6 +21,7 @@ The tree of errors. Pure.
     │   ├── StoreFullError           it has no space left for the block
     │   └── BlockLostError           it answers, but the block's bytes are gone or damaged
     ├── FrameError               stored bytes that are not the block they should be
+    ├── RespError                a Redis server answered with an error
     ├── PeerError                a router or node that does not do its part
     │   ├── PeerUnreachableError it can't be reached, or is left alone after it could not be
     │   ├── PeerTimeoutError     it did not answer in time
@@ -68,6 +71,14 @@ class SettingsError(HearthKVError):
     """A setting is unknown or impossible."""
 
 
+class StaleProofError(HearthKVError):
+    """A client's proof that it shares the node's host is wrong, or of another start."""
+
+
+class ReservationOverError(HearthKVError):
+    """A reservation was committed or given up already, or its time is over."""
+
+
 class NoNodeError(HearthKVError):
     """No cache node is live."""
 
@@ -94,6 +105,10 @@ class BlockLostError(StoreError):
 
 class FrameError(HearthKVError):
     """Stored bytes are not the block that they should be."""
+
+
+class RespError(HearthKVError):
+    """A Redis server answered with an error; the text begins with its kind, for instance OOM."""
 
 
 class PeerError(HearthKVError):
