@@ -19,6 +19,14 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of this suite."""
+    parser.addoption(
+        "--crash-examples", type=int, default=300, help="stories in which a node is killed"
+    )
+    parser.addoption("--soak-seconds", type=float, default=60, help="how long the soak lasts")
+
+
 @pytest.fixture(scope="session")
 def start_redis() -> Iterator[StartRedis]:
     """Start a Redis server; arguments are options of the server. All end with the session."""

@@ -31,6 +31,12 @@ class RedisProcess:
     def url(self) -> str:
         return f"unix://{self.socket_path}"
 
+    @property
+    def pid(self) -> int:
+        """Id of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
         fixed = ("--port", "0", "--unixsocket", str(self.socket_path), "--dir", str(self._folder))

@@ -1,0 +1,49 @@
+"""The real stores under a node that is killed, opened the same way before and after."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cachenode.block_files import BlockFiles
+from cachenode.dram_store import DramStore
+from cachenode.ssd_store import SsdStore
+from cachenode.store import BlockStore
+from hearthkv.core.block_frame import BlockFrame
+from hearthkv.core.session_id import NodeId
+from hearthkv.core.tier import Tier
+from tests.node_rig import Rig, open_node
+
+DEADLINE_S = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A node, and the stores under it."""
+
+    rig: Rig
+    stores: Mapping[Tier, BlockStore]
+
+    async def stored_frames(self, tier: Tier) -> list[BlockFrame]:
+        """Frames of all copies that a store really holds."""
+        return [frame async for part in self.stores[tier].scan() for frame in part.frames]
+
+
+@asynccontextmanager
+async def node_over(
+    redis_url: str, folder: Path, *, epoch: int, dram_blocks: int, ssd_blocks: int
+) -> AsyncIterator[Stage]:
+    """Run a node over a Redis and a folder."""
+    files = BlockFiles(folder)
+    dram = DramStore([redis_url], node_id=NodeId("node-a"), epoch=epoch, deadline_s=DEADLINE_S)
+    ssd = SsdStore(files, deadline_s=DEADLINE_S)
+    files.claim()
+    stores = {Tier.DRAM: dram, Tier.SSD: ssd}
+    try:
+        async with open_node(
+            stores, dram_blocks=dram_blocks, ssd_blocks=ssd_blocks, epoch=epoch
+        ) as rig:
+            yield Stage(rig, stores)
+    finally:
+        await dram.close()
+        await ssd.close()
