@@ -1,0 +1,1 @@
+"""Other people's caches, each run in an environment of its own."""
