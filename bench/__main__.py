@@ -1,8 +1,15 @@
-"""Run every bench, one after the other: `python -m bench`. There is one so far."""
+"""
+Run every bench, one after the other: `python -m bench`.
+
+Takes the one argument that all of them know, `--output`.
+"""
 
 import sys
 
-from bench.turn import main
+from bench import turn
+from bench.datapath import __main__ as datapath
+
+BENCHES = (turn.main, datapath.main)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(max(main() for main in BENCHES))
