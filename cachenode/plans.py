@@ -19,11 +19,15 @@ class TierLimits:
     """Bytes that the store puts before a payload."""
 
     align_bytes: int = 1
-    """A copy takes a multiple of this."""
+    """Frame and payload together take a multiple of this."""
+
+    entry_bytes: int = 0
+    """Bytes that the store keeps of a copy elsewhere, not aligned."""
 
     def stored_bytes(self, size_bytes: int) -> int:
         """Bytes that a payload of `size_bytes` takes in the store."""
-        return -(-(self.frame_bytes + size_bytes) // self.align_bytes) * self.align_bytes
+        units = -(-(self.frame_bytes + size_bytes) // self.align_bytes)
+        return units * self.align_bytes + self.entry_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cachenode import events
-from cachenode.block_files import BlockFiles
 from cachenode.catalog import Catalog
+from cachenode.disk import Disk
 from cachenode.dram_store import DramStore
 from cachenode.eviction import policy_named
 from cachenode.node import CacheNode, NodeIdentity
@@ -19,6 +19,8 @@ from cachenode.plans import TierLimits
 from cachenode.reporter import Reporter
 from cachenode.service import SERVICE_NAMES, CacheNodeService
 from cachenode.settings import CacheNodeSettings
+from cachenode.slab_allocator import slab_limits
+from cachenode.slab_files import SlabFiles
 from cachenode.ssd_store import SsdStore
 from cachenode.store import BlockStore
 from hearthkv import __version__
@@ -29,14 +31,12 @@ from hearthkv.core.kv_cache_settings import KvCacheSettings
 from hearthkv.core.routing import NodeEndpoint
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
+from hearthkv.datapath.file_reader import FileReader
 from hearthkv.grpc_server import add_standard_services, bind, new_server
 from hearthkv.metrics import MetricsPort, PrometheusMeters
 from hearthkv.process import announce_ready
 from hearthkv.telemetry import Telemetry
 from hearthkv.v1 import cache_node_pb2_grpc
-
-FILE_ALIGN_BYTES = 4096
-"""What file systems round a file up to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ async def running(
 def _new_catalog(kv_cache: KvCacheSettings) -> Catalog:
     return Catalog(
         dram=TierLimits(kv_cache.limit_bytes(Tier.DRAM), FRAME_BYTES),
-        ssd=TierLimits(kv_cache.limit_bytes(Tier.SSD), FRAME_BYTES, FILE_ALIGN_BYTES),
+        ssd=slab_limits(kv_cache.limit_bytes(Tier.SSD)),
         offload_threshold=kv_cache.offload_threshold,
         policy=policy_named(kv_cache.eviction_policy),
     )
@@ -151,17 +151,24 @@ async def _open_stores(
             deadline_s=settings.store_timeout_s,
         )
     if kv_cache.limit_bytes(Tier.SSD):
-        files = _claimed(Path(settings.ssd_dir))
-        stores[Tier.SSD] = SsdStore(files, deadline_s=settings.store_timeout_s)
+        stores[Tier.SSD] = _ssd_store(settings, kv_cache)
     for store in stores.values():
         closing.push_async_callback(store.close)
     return stores
 
 
-def _claimed(folder: Path) -> BlockFiles:
-    files = BlockFiles(folder)
+def _ssd_store(settings: CacheNodeSettings, kv_cache: KvCacheSettings) -> SsdStore:
+    folder = Path(settings.ssd_dir)
+    disk = _claimed(folder)
+    reader = FileReader(folder, is_direct=settings.ssd_direct_io)
+    files = SlabFiles(disk, reader, limit_bytes=kv_cache.limit_bytes(Tier.SSD))
+    return SsdStore(files, deadline_s=settings.store_timeout_s, is_parallel=kv_cache.parallel_read)
+
+
+def _claimed(folder: Path) -> Disk:
+    disk = Disk(folder)
     try:
-        files.claim()
+        disk.claim()
     except BlockingIOError as error:
         raise StartupError(
             f"ssd_dir {folder} is in use by another cache node: give each node its own --ssd-dir"
@@ -171,7 +178,7 @@ def _claimed(folder: Path) -> BlockFiles:
             f"ssd_dir {folder} can't be written ({error.strerror}): make it writable, "
             f"or choose another folder with --ssd-dir"
         ) from error
-    return files
+    return disk
 
 
 def _open_metrics(

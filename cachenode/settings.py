@@ -39,6 +39,10 @@ class CacheNodeSettings:
     ssd_dir: str = "hearthkv-ssd"
     """Folder of the SSD tier, for this node alone. Not looked at where ssd_ratio is 0."""
 
+    ssd_direct_io: bool = False
+    """Read the SSD past the page cache (O_DIRECT), which leaves that to others. Blocks that were
+    read a moment ago then cost a read of the disk again."""
+
     metrics_port: int = 9500
     """Port of /metrics; 0 takes any free one, -1 opens none."""
 

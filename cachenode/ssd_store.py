@@ -1,38 +1,39 @@
 """
 Blocks on the local disk: the SSD store. The only module that uses aiofiles.
 
-Each call is one hop to a thread that does all of its file work, `block_files`, so that the
-event loop never waits for a disk.
+A batch is one hop to a thread, or a few where blocks are read in parallel, so that the event
+loop never waits for a disk. What a thread does there is `slab_files` and `FileReader`.
 """
 
 import asyncio
 import errno
-import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Final, ParamSpec, TypeVar
 
 from aiofiles.os import wrap
 
-from cachenode.block_files import BlockFiles
+from cachenode.slab_files import SlabFiles
 from cachenode.store import CopyRead, CopyWrite, ScanPart, StoreCheck
-from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.block_ref import BlockRef
+from hearthkv.core.checksum import block_checksum
+from hearthkv.core.direct_path import BlockAddress
 from hearthkv.core.errors import (
     BlockLostError,
-    FrameError,
     StoreError,
     StoreFullError,
     StoreUnavailableError,
 )
 from hearthkv.core.tier import Tier
+from hearthkv.datapath.file_reader import ReadGuard
+from hearthkv.datapath.file_reads import FileRead, FileRun, runs_of, whole_parts
 
 THREADS: Final = 4
-"""Files under way at once: what a disk needs to be busy, and few enough for two cores."""
+"""Calls to the disk at once: what a disk needs to be busy, and few enough for two cores."""
 
-_SCAN_LEAVES: Final = 64
+_SCAN_SLABS: Final = 8
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 P = ParamSpec("P")
@@ -40,52 +41,68 @@ T = TypeVar("T")
 
 
 class SsdStore:
-    """A `BlockStore` over the files of one folder."""
+    """
+    A `BlockStore` over the slab files of one folder.
 
-    def __init__(self, files: BlockFiles, *, deadline_s: float) -> None:
+    Args:
+        files: Belongs to the store from now on.
+        deadline_s: What a call may take.
+        is_parallel: Whether one `get` may read several runs at once.
+    """
+
+    def __init__(self, files: SlabFiles, *, deadline_s: float, is_parallel: bool = True) -> None:
         self.tier: Final = Tier.SSD
         self._files = files
         self._deadline_s = deadline_s
+        self._hops_max = THREADS if is_parallel else 1
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ssd")
-        self._folder_id: tuple[int, int] | None = None  # device and inode at the last good look
+        self._identity: tuple[int, int] | None = None  # of the folder at the last good look
 
     async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
-        """Store blocks."""
-        return list(await asyncio.gather(*map(self._put, writes)))
-
-    async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
-        """Read payloads, checked."""
-        return list(await asyncio.gather(*map(self._get, reads)))
-
-    async def _put(self, write: CopyWrite) -> StoreError | None:
+        """Store blocks, next to each other where they are of one namespace."""
         is_given_up = threading.Event()
         try:
             async with self._call():
-                await self._in_thread(self._write, write.frame, write.payload, is_given_up)
+                outcomes = await self._in_thread(self._files.write, writes, is_given_up)
         except StoreError as error:
+            return [error] * len(writes)
+        finally:
+            # No thread can be stopped in the middle of a write. One that nobody waits for any more
+            # takes back what it wrote.
             is_given_up.set()
-            return error
-        except BaseException:
-            is_given_up.set()
-            raise
-        return None
+        return [None if outcome is None else self._translated(outcome) for outcome in outcomes]
 
-    async def _get(self, read: CopyRead) -> StoreError | None:
-        ref = read.ref
+    async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
+        """Read payloads, checked, as few and as long runs as they make."""
+        outcomes: list[StoreError | None] = [
+            BlockLostError(f"there is no block {read.ref.key.hex()} on the disk") for read in reads
+        ]
+        addresses = self._files.locate([read.ref for read in reads])
+        found = [index for index, address in enumerate(addresses) if address is not None]
+        runs = runs_of(
+            [
+                FileRead(address, read.into)
+                for address, read in zip(addresses, reads, strict=True)
+                if address is not None
+            ]
+        )
+        wanted = [reads[index] for index in found]
+        guards = [ReadGuard() for _ in range(min(len(runs), self._hops_max))]
         try:
             async with self._call():
-                try:
-                    read.into[:] = await self._in_thread(self._files.read, ref)
-                except FileNotFoundError as error:
-                    await self._in_thread(
-                        os.stat, self._files.folder
-                    )  # is it the disk that is gone?
-                    raise BlockLostError(f"there is no file of block {ref.key.hex()}") from error
-                except FrameError as error:
-                    raise BlockLostError(f"file of block {ref.key.hex()}: {error}") from error
+                hops = (
+                    self._in_thread(self._read, runs[at :: len(guards)], wanted, guard)
+                    for at, guard in enumerate(guards)
+                )
+                for part in await asyncio.gather(*hops):
+                    for index, outcome in part:
+                        outcomes[found[index]] = outcome
         except StoreError as error:
-            return error
-        return None
+            return [error] * len(reads)
+        finally:
+            for guard in guards:
+                guard.give_up()
+        return outcomes
 
     async def erase(self, refs: Sequence[BlockRef]) -> None:
         """Forget blocks."""
@@ -95,47 +112,74 @@ class SsdStore:
     async def scan(self) -> AsyncIterator[ScanPart]:
         """Go over all blocks."""
         async with self._call():
-            leaves = await self._in_thread(self._files.leaves)
-        for at in range(0, len(leaves), _SCAN_LEAVES):
+            names = await self._in_thread(self._files.begin_scan)
+        for at in range(0, len(names), _SCAN_SLABS):
             async with self._call():
-                frames, removed = await self._in_thread(
-                    self._files.scan, leaves[at : at + _SCAN_LEAVES]
-                )
-            yield ScanPart(tuple(frames), removed)
+                part = await self._in_thread(self._scan, names[at : at + _SCAN_SLABS])
+            yield part
+        async with self._call():
+            await self._in_thread(self._files.end_scan)
 
     async def check(self) -> StoreCheck:
         """Look whether the folder takes files and is what it was."""
         try:
             async with self._call():
-                await self._in_thread(self._files.check)
-                status = await self._in_thread(os.stat, self._files.folder)
-        except (StoreUnavailableError, StoreFullError) as error:
+                identity = await self._in_thread(self._files.check)
+        except StoreError as error:
             return StoreCheck(trouble=str(error), is_same=False)
-        found = (status.st_dev, status.st_ino)
-        is_same = found == self._folder_id
-        self._folder_id = found
-        return StoreCheck(trouble="", is_same=is_same)
+        is_same = identity is not None and identity == self._identity
+        self._identity = identity
+        return StoreCheck(trouble="", is_same=is_same, advice=self._files.advice)
+
+    def locate(self, refs: Sequence[BlockRef]) -> list[BlockAddress | None]:
+        """Say where payloads lie; None for what is not here."""
+        return [*self._files.locate(refs)]
 
     async def close(self) -> None:
         """Let the threads end; one that hangs in the disk is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._files.close()
 
-    def _write(
-        self,
-        frame: BlockFrame,
-        payload: bytes | bytearray | memoryview,
-        is_given_up: threading.Event,
-    ) -> None:
-        self._files.write(frame, payload)
-        # No thread can be stopped in the middle of a write. Where nobody waits for it any more, the
-        # block's erasure may have come before the block.
-        if is_given_up.is_set():
-            self._files.erase([frame.ref(self.tier)])
+    def _read(
+        self, runs: Sequence[FileRun], reads: Sequence[CopyRead], guard: ReadGuard
+    ) -> list[tuple[int, StoreError | None]]:
+        """Read runs one after the other, and check each while its bytes are warm."""
+        self._files.disk.identity()  # open files would hide that the disk is gone
+        return [outcome for run in runs for outcome in self._read_run(run, reads, guard)]
+
+    def _read_run(
+        self, run: FileRun, reads: Sequence[CopyRead], guard: ReadGuard
+    ) -> Iterator[tuple[int, StoreError | None]]:
+        try:
+            filled = self._files.reader.read(run, guard)
+        except FileNotFoundError:
+            filled = 0
+        except OSError as error:
+            for index in run.indexes:
+                yield index, self._translated(error)
+            return
+        whole = set(whole_parts(run, filled))
+        for index in run.indexes:
+            if index in whole:
+                yield index, _checked(reads[index])
+            else:
+                yield index, BlockLostError(f"{run.start.name} ends before block {index}")
+
+    def _scan(self, names: Sequence[str]) -> ScanPart:
+        parts = [self._files.scan(name) for name in names]
+        frames = tuple(frame for found, _ in parts for frame in found)
+        return ScanPart(frames, sum(removed for _, removed in parts))
 
     async def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
         hop: Callable[..., Awaitable[T]] = wrap(work)
         return await hop(*args, executor=self._threads)
+
+    def _translated(self, error: OSError) -> StoreError:
+        reason = f"{self._files.disk.folder}: {error.strerror or error}"
+        kind = StoreFullError if error.errno in _FULL else StoreUnavailableError
+        translated = kind(reason)
+        translated.__cause__ = error
+        return translated
 
     @asynccontextmanager
     async def _call(self) -> AsyncIterator[None]:
@@ -145,10 +189,18 @@ class SsdStore:
                 yield
         except TimeoutError as error:
             raise StoreUnavailableError(
-                f"{self._files.folder} did not answer within {self._deadline_s:g} s"
+                f"{self._files.disk.folder} did not answer within {self._deadline_s:g} s"
             ) from error
         except OSError as error:
-            reason = f"{self._files.folder}: {error.strerror or error}"
-            if error.errno in _FULL:
-                raise StoreFullError(reason) from error
-            raise StoreUnavailableError(reason) from error
+            raise self._translated(error) from error
+
+
+def _checked(read: CopyRead) -> StoreError | None:
+    """Whether the right bytes came."""
+    ref = read.ref
+    found = block_checksum(ref.namespace_id, ref.key, read.into)
+    if found == ref.checksum:
+        return None
+    return BlockLostError(
+        f"block {ref.key.hex()}: payload has checksum {found:016x}, must have {ref.checksum:016x}"
+    )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cachenode.block_files import BlockFiles
 from cachenode.dram_store import DramStore
 from cachenode.ssd_store import SsdStore
 from cachenode.store import BlockStore
@@ -20,6 +19,7 @@ from hearthkv.core.tier import Tier
 from tests.conftest import StartRedis
 from tests.memory_store import MemoryStore
 from tests.redis_process import RedisProcess
+from tests.slab_rig import slab_files
 from tests.store_calls import get_one, put_one
 
 SPEC = NamespaceSpec(b"n" * 16, 16, 5000)
@@ -43,7 +43,7 @@ def second_redis(start_redis: StartRedis) -> RedisProcess:
     return start_redis()
 
 
-@pytest.fixture(params=["memory", "redis", "two-redis", "ssd"])
+@pytest.fixture(params=["memory", "redis", "two-redis", "ssd", "ssd-direct"])
 async def held(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -63,7 +63,9 @@ async def held(
         elif request.param == "two-redis":
             store = dram_store(redis_server.url, second_redis.url)
         else:
-            store = SsdStore(BlockFiles(tmp_path), deadline_s=5)
+            store = SsdStore(
+                slab_files(tmp_path, is_direct=request.param == "ssd-direct"), deadline_s=5
+            )
         opened.append(store)
         return store
 

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cachenode.block_files import BlockFiles
 from cachenode.dram_store import DramStore
 from cachenode.ssd_store import SsdStore
 from cachenode.store import BlockStore
@@ -13,6 +12,7 @@ from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
 from tests.node_rig import Rig, open_node
+from tests.slab_rig import slab_files
 
 DEADLINE_S = 5
 
@@ -34,10 +34,10 @@ async def node_over(
     redis_url: str, folder: Path, *, epoch: int, dram_blocks: int, ssd_blocks: int
 ) -> AsyncIterator[Stage]:
     """Run a node over a Redis and a folder."""
-    files = BlockFiles(folder)
+    files = slab_files(folder)
     dram = DramStore([redis_url], node_id=NodeId("node-a"), epoch=epoch, deadline_s=DEADLINE_S)
     ssd = SsdStore(files, deadline_s=DEADLINE_S)
-    files.claim()
+    files.disk.claim()
     stores = {Tier.DRAM: dram, Tier.SSD: ssd}
     try:
         async with open_node(

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cachenode.block_files import BlockFiles
 from cachenode.dram_store import DramStore
+from cachenode.slab_format import (
+    ENTRY_BYTES,
+    HEADER_BYTES,
+    Slab,
+    Table,
+    decode_header,
+    decode_table,
+)
 from cachenode.ssd_store import SsdStore
 from hearthkv.core.block_io import ReadEnd, WriteStatus
 from hearthkv.core.session_id import NodeId
@@ -17,20 +24,9 @@ from hearthkv.core.tier import Tier
 from tests.conftest import StartRedis
 from tests.node_rig import BLOCKS_MAX, Rig, open_node, prompt
 from tests.redis_process import RedisProcess
+from tests.slab_rig import FullDisk, slab_files, slabs_in
 
 STORED = WriteStatus.STORED
-
-
-class FullDisk(BlockFiles):
-    """A disk that takes no more bytes when it is told so."""
-
-    error_number = 0
-
-    def write_all(self, descriptor: int, frame: bytes, payload: memoryview) -> None:
-        if self.error_number:
-            os.write(descriptor, frame)
-            raise OSError(self.error_number, os.strerror(self.error_number))
-        super().write_all(descriptor, frame, payload)
 
 
 class Machine:
@@ -38,7 +34,7 @@ class Machine:
 
     def __init__(self, redis: RedisProcess, folder: Path) -> None:
         self.redis = redis
-        self.files = FullDisk(folder)
+        self.disk = FullDisk(folder)
         self.starts = 0
 
     @asynccontextmanager
@@ -49,7 +45,7 @@ class Machine:
         dram = DramStore(
             [self.redis.url], node_id=NodeId("node-a"), epoch=self.starts, deadline_s=timeout_s
         )
-        ssd = SsdStore(self.files, deadline_s=timeout_s)
+        ssd = SsdStore(slab_files(self.disk), deadline_s=timeout_s)
         stores = {Tier.DRAM: dram, Tier.SSD: ssd}
         try:
             async with open_node(stores, dram_blocks=dram_blocks, epoch=self.starts) as rig:
@@ -58,8 +54,17 @@ class Machine:
             await dram.close()
             await ssd.close()
 
-    def block_files(self) -> list[Path]:
-        return sorted(self.files.folder.rglob("*.block"))
+    def disk_blocks(self) -> int:
+        """Blocks that a scan would find on the disk now."""
+        return sum(len(table.frames) for _, table in self.slabs())
+
+    def slabs(self) -> list[tuple[Slab, Table]]:
+        stored = [path.read_bytes() for path in slabs_in(self.disk.folder)]
+        slabs = [decode_header(each) for each in stored]
+        return [
+            (slab, decode_table(slab, each[HEADER_BYTES:]))
+            for slab, each in zip(slabs, stored, strict=True)
+        ]
 
     def redis_blocks(self) -> int:
         """Blocks in Redis: all names but that of the epoch."""
@@ -89,7 +94,7 @@ async def test_a_killed_node_finds_every_acknowledged_block_I4(machine: Machine)
         for name in range(4):
             assert await rig.read(prompt(10, name)) == (10, ReadEnd.COMPLETE)
         # No copy is left that nobody counts.
-        assert (machine.redis_blocks(), len(machine.block_files())) == rig.blocks()
+        assert (machine.redis_blocks(), machine.disk_blocks()) == rig.blocks()
 
 
 async def test_a_loss_of_redis_costs_what_hangs_on_it_only_I4(machine: Machine):  # noqa: N802
@@ -105,7 +110,7 @@ async def test_a_loss_of_redis_costs_what_hangs_on_it_only_I4(machine: Machine):
             count = rig.match(prompt(10, name))
             assert (await rig.read(prompt(10, name)))[0] == count
         await rig.node.settle()
-        assert len(machine.block_files()) == held == rig.usage(Tier.SSD).blocks
+        assert machine.disk_blocks() == held == rig.usage(Tier.SSD).blocks
         assert in_dram > 0 == rig.usage(Tier.DRAM).used_bytes
 
 
@@ -125,14 +130,16 @@ async def test_a_flipped_bit_on_the_ssd_is_a_miss_I1(own_machine: Machine):  # n
     own_machine.redis.kill()
     async with own_machine.node() as rig:
         await rig.write(prompt(4))
-        damaged = own_machine.block_files()[2]
-        stored = bytearray(damaged.read_bytes())
-        stored[700] ^= 4
-        damaged.write_bytes(stored)
+        ((slab, table),) = own_machine.slabs()
+        third = next(slot for slot, frame in table.frames if frame.key == prompt(4)[2])
+        (path,) = slabs_in(own_machine.disk.folder)
+        stored = bytearray(path.read_bytes())
+        stored[slab.payload_offset(third) + 700] ^= 4
+        path.write_bytes(stored)
         assert await rig.read(prompt(4)) == (2, ReadEnd.LOST)
         assert rig.meters.value("cachenode_lost_blocks_total", cause="bad_bytes") == 2
         await rig.node.settle()
-        assert len(own_machine.block_files()) == 2
+        assert own_machine.disk_blocks() == 2
 
 
 async def test_redis_dies_while_the_node_serves_and_comes_back(own_machine: Machine):
@@ -188,18 +195,19 @@ async def test_a_full_redis_is_read_on(start_redis: StartRedis, tmp_path: Path):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO])
 async def test_a_failing_disk_leaves_the_node_with_dram(machine: Machine, number: int):
     async with machine.node(dram_blocks=10) as rig:
-        machine.files.error_number = number
+        machine.disk.error_number = number
         for name in range(4):
             await rig.write_slowly(prompt(4, name))
         assert os.strerror(number) in rig.usage(Tier.SSD).trouble
         assert await rig.read(prompt(4, name=3)) == (4, ReadEnd.COMPLETE)
-        assert machine.block_files() == []
-        assert list(machine.files.folder.rglob("*.part")) == []
+        machine.disk.error_number = 0
+        assert machine.disk_blocks() == 0
+        assert [path for path in machine.disk.folder.iterdir() if path.suffix == ".part"] == []
 
 
 async def test_a_disk_that_goes_away_is_noticed_and_taken_back(own_machine: Machine):
     own_machine.redis.kill()
-    folder = own_machine.files.folder
+    folder = own_machine.disk.folder
     async with own_machine.node() as rig:
         await rig.write(prompt(3))
         folder.rename(folder.with_name("away"))
@@ -214,14 +222,16 @@ async def test_torn_and_foreign_files_are_no_blocks(own_machine: Machine):
     own_machine.redis.kill()
     async with own_machine.node() as rig:
         await rig.write(prompt(4))
-    torn = own_machine.block_files()[3]
-    torn.write_bytes(torn.read_bytes()[:-1])
-    part = torn.with_suffix(".part")
-    part.write_bytes(b"half")
-    note = torn.with_name("README")
+    (path,) = slabs_in(own_machine.disk.folder)
+    ((_, table),) = own_machine.slabs()
+    fourth = next(slot for slot, frame in table.frames if frame.key == prompt(4)[3])
+    stored = bytearray(path.read_bytes())
+    stored[HEADER_BYTES + ENTRY_BYTES * fourth] ^= 4
+    path.write_bytes(stored)
+    foreign, note = path.with_name("00-1.slab"), path.with_name("README")
+    foreign.write_bytes(b"half")
     note.write_text("not ours")
     async with own_machine.node() as rig:
         assert await rig.read(prompt(4)) == (3, ReadEnd.MISS)
-    assert not torn.exists()
-    assert not part.exists()
+    assert not foreign.exists()
     assert note.exists()

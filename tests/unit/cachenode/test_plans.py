@@ -13,6 +13,7 @@ from tests.unit.cachenode.catalog_kit import ref
         pytest.param(TierLimits(1000), 90, id="bare"),
         pytest.param(TierLimits(1000, frame_bytes=10), 100, id="framed"),
         pytest.param(TierLimits(1000, frame_bytes=10, align_bytes=100), 100, id="aligned-already"),
+        pytest.param(TierLimits(1000, align_bytes=100, entry_bytes=7), 107, id="entry-elsewhere"),
         pytest.param(TierLimits(1000, frame_bytes=11, align_bytes=100), 200, id="aligned-up"),
     ],
 )

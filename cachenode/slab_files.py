@@ -1,0 +1,396 @@
+"""
+Blocks in slab files: the blocking half of the SSD store. Called from its threads.
+
+Two locks. `_state` guards what is known of the slots and is never held over a system call, so
+that the event loop may look a block up. `_growing` is held by whoever takes slots or gives bytes
+back, so that what one planned is not undone by another; readers never meet it.
+"""
+
+import errno
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Final
+
+from cachenode.disk import Buffer, Disk
+from cachenode.slab_allocator import Release, SlabAllocator, SlotRun
+from cachenode.slab_format import (
+    ENTRY_BYTES,
+    HEADER_BYTES,
+    Slab,
+    decode_header,
+    decode_table,
+    encode_entry,
+    encode_header,
+)
+from cachenode.slot_index import Name, SlotIndex, name_in, name_of, runs_in
+from cachenode.store import CopyWrite
+from hearthkv.core.block_frame import BlockFrame
+from hearthkv.core.block_ref import BlockRef
+from hearthkv.core.direct_path import FileAddress
+from hearthkv.core.errors import FrameError
+from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.datapath.file_reader import FileReader
+
+ENDING: Final = ".slab"
+RUN_BLOCKS_MAX: Final = 256
+"""Blocks of one system call; with a pad each that is half of what Linux takes."""
+
+
+class SlabFiles:
+    """
+    The slab files of one folder. Every method but `locate` may raise OSError.
+
+    Args:
+        reader: Reads from the same folder; is told which files go.
+        limit_bytes: What the files take on disk at most.
+    """
+
+    def __init__(self, disk: Disk, reader: FileReader, *, limit_bytes: int) -> None:
+        self.disk = disk
+        self.reader = reader
+        self.limit_bytes = limit_bytes
+        self.can_punch = True
+        """False once the file system refused to punch a hole: then bytes come back with whole
+        slabs only."""
+
+        self._state = threading.Lock()
+        self._growing = threading.RLock()
+        self._allocator = SlabAllocator(limit_bytes)
+        self._index = SlotIndex()
+        self._changes_under_way = 0
+        self._is_scanned = False
+        self._is_scanning = False
+
+    @property
+    def disk_bytes(self) -> int:
+        """What the files take on disk at most."""
+        return self._allocator.disk_bytes
+
+    def locate(self, refs: Iterable[BlockRef]) -> list[FileAddress | None]:
+        """Return where the payloads of copies are; None for what is not here."""
+        with self._state:
+            return [self._index.address(ref) for ref in refs]
+
+    # Writing
+
+    def write(
+        self, writes: Sequence[CopyWrite], is_given_up: threading.Event
+    ) -> list[OSError | None]:
+        """
+        Write blocks, those of a namespace next to each other, and return what became of each.
+
+        What was given up before its entry is written gets none. What was given up later is
+        erased here, for its erasure by others may have come before it.
+        """
+        outcomes: list[OSError | None] = [None] * len(writes)
+        by_spec: dict[NamespaceSpec, list[int]] = defaultdict(list)
+        for index, write in enumerate(writes):
+            by_spec[write.frame.spec].append(index)
+        with self._changing():
+            for spec, indexes in by_spec.items():
+                left = iter(indexes)
+                for run, error in self._take(spec, len(indexes)):
+                    mine = list(islice(left, run.count))
+                    outcome = error or self._write_run(
+                        run, [writes[index] for index in mine], is_given_up
+                    )
+                    for index in mine:
+                        outcomes[index] = outcome
+                for index in left:
+                    outcomes[index] = OSError(errno.ENOSPC, "no room within the tier's limit")
+        if any(outcomes) or is_given_up.is_set():
+            self._trim()
+        return outcomes
+
+    def _take(self, spec: NamespaceSpec, count: int) -> list[tuple[SlotRun, OSError | None]]:
+        """Take slots for blocks, and say of each run whether its slab could be made."""
+        with self._growing:
+            with self._state:
+                release = self._allocator.plan_release(spec, count)
+            self._perform(release)
+            with self._state:
+                allocation = self._allocator.allocate(spec, count)
+            failed = {slab: self._make(slab) for slab in allocation.created}
+            with self._state:
+                for slab, error in failed.items():
+                    if error is not None:
+                        self._allocator.forget(slab)
+        return [(run, failed.get(run.slab)) for run in allocation.runs]
+
+    def _make(self, slab: Slab) -> OSError | None:
+        """Make a slab's file: header, table, and one hole; return what went wrong."""
+        try:
+            descriptor = self.disk.create(slab.name, slab.file_bytes)
+            try:
+                # The table takes its bytes now, so that what a slab takes is known from here on.
+                table = bytes(slab.frame_bytes - HEADER_BYTES)
+                self.disk.write(descriptor, [encode_header(slab), table], 0)
+            finally:
+                self.disk.close(descriptor)
+        except OSError as error:
+            with suppress(OSError):
+                self.disk.remove(slab.name)
+            return error
+        return None
+
+    def _write_run(
+        self, run: SlotRun, writes: Sequence[CopyWrite], is_given_up: threading.Event
+    ) -> OSError | None:
+        """Write blocks to slots that are taken; on failure the slots are given back."""
+        slab = run.slab
+        slots = range(run.first, run.first + run.count)
+        try:
+            with self._opened(slab) as descriptor:
+                self._write_payloads(descriptor, run, writes)
+                if is_given_up.is_set():
+                    raise OSError(errno.ECANCELED, "the write was given up")
+                entries = [
+                    encode_entry(slab, slot, write.frame)
+                    for slot, write in zip(slots, writes, strict=True)
+                ]
+                self.disk.write(descriptor, [b"".join(entries)], slab.entry_offset(run.first))
+        except OSError as error:
+            self._undo(run)
+            return error
+        names = [name_in(write.frame) for write in writes]
+        with self._state:
+            self._index.add(slab, slots, names)
+        if is_given_up.is_set():
+            self._erase(names)
+        return None
+
+    def _write_payloads(self, descriptor: int, run: SlotRun, writes: Sequence[CopyWrite]) -> None:
+        slab = run.slab
+        pad = bytes(slab.slot_bytes - slab.spec.block_bytes)
+        for at in range(0, len(writes), RUN_BLOCKS_MAX):
+            buffers: list[Buffer] = []
+            for write in writes[at : at + RUN_BLOCKS_MAX]:
+                buffers.append(write.payload)
+                if pad:
+                    buffers.append(pad)
+            self.disk.write(descriptor, buffers, slab.payload_offset(run.first + at))
+
+    def _undo(self, run: SlotRun) -> None:
+        """Give back slots whose blocks could not be written, as far as the disk lets us."""
+        with self._growing:
+            with suppress(OSError), self._opened(run.slab) as descriptor:
+                self._zero_entries(descriptor, run)
+            # Where not even that was possible, the entries may be found by the next scan, which
+            # is no harm: they are of no wrong bytes.
+            with self._state:
+                self._allocator.free([run])
+            with suppress(OSError):
+                self._perform(Release(punches=(run,)))
+
+    # Erasing
+
+    def erase(self, refs: Iterable[BlockRef]) -> None:
+        """Forget blocks; those that are not here are passed over."""
+        with self._changing():
+            self._erase(map(name_of, refs))
+        self._trim()
+
+    def _erase(self, names: Iterable[Name]) -> None:
+        with self._state:
+            taken = self._index.take(names)
+        failure: OSError | None = None
+        for slab, by_slot in taken.items():
+            runs = list(runs_in(slab, by_slot))
+            try:
+                with self._opened(slab) as descriptor:
+                    for run in runs:
+                        self._zero_entries(descriptor, run)
+            except OSError as error:
+                failure = error
+                with self._state:
+                    self._index.add(slab, by_slot.keys(), by_slot.values())
+            else:
+                with self._state:
+                    self._allocator.free(runs)
+        if failure is not None:
+            raise failure
+
+    def _zero_entries(self, descriptor: int, run: SlotRun) -> None:
+        zeros = bytes(ENTRY_BYTES * run.count)
+        self.disk.write(descriptor, [zeros], run.slab.entry_offset(run.first))
+
+    # Giving bytes back
+
+    def _trim(self) -> None:
+        """Remove slabs without a block. What can't be removed now is tried again next time."""
+        with self._growing:
+            with self._state:
+                release = self._allocator.plan_trim()
+            with suppress(OSError):
+                self._perform(release)
+
+    def _perform(self, release: Release) -> None:
+        for slab in release.removals:
+            self.reader.forget(slab.name)
+            self.disk.remove(slab.name)
+            with self._state:
+                self._allocator.commit_release(Release(removals=(slab,)))
+        for run in release.punches:
+            with self._opened(run.slab) as descriptor:
+                if not self._punch(descriptor, run):
+                    return
+            with self._state:
+                self._allocator.commit_release(Release(punches=(run,)))
+
+    def _punch(self, descriptor: int, run: SlotRun) -> bool:
+        """Make a hole; False where the file system has none."""
+        slab = run.slab
+        if self.can_punch:
+            try:
+                self.disk.punch(
+                    descriptor, slab.payload_offset(run.first), run.count * slab.slot_bytes
+                )
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                self.can_punch = False
+        return self.can_punch
+
+    # Scanning
+
+    def begin_scan(self) -> list[str]:
+        """
+        Forget all that is known, and return the files to hand to `scan`, all of them.
+
+        Raises:
+            BlockingIOError: If something is being written or erased.
+        """
+        with self._growing, self._state:
+            if self._changes_under_way:
+                raise BlockingIOError(
+                    errno.EBUSY, f"{self._changes_under_way} calls to the disk have not ended"
+                )
+            self._is_scanned, self._is_scanning = False, True
+            self._allocator = self._allocator.emptied()
+            self._index = SlotIndex()
+        return self.disk.names(ENDING)
+
+    def scan(self, name: str) -> tuple[list[BlockFrame], int]:
+        """
+        Learn what a file holds, and remove what a crash or damage left in it.
+
+        Returns:
+            The sound frames, and how many entries or files were removed.
+        """
+        descriptor = self.disk.open(name)
+        try:
+            slab = self._sound_slab(name, descriptor)
+            if slab is not None:
+                return self._adopt(slab, descriptor)
+        finally:
+            self.disk.close(descriptor)
+        self.reader.forget(name)
+        self.disk.remove(name)
+        return [], 1
+
+    def end_scan(self) -> None:
+        """Let blocks be written, now that all files are known."""
+        with self._state:
+            self._is_scanned, self._is_scanning = True, False
+        self._trim()
+
+    def _sound_slab(self, name: str, descriptor: int) -> Slab | None:
+        """The slab that a file is; None where name, header or length are not as they must be."""
+        try:
+            slab = decode_header(self.disk.read(descriptor, HEADER_BYTES, 0))
+        except FrameError:
+            return None
+        is_whole = self.disk.sizes(descriptor)[0] == slab.file_bytes
+        return slab if is_whole and slab.name == name else None
+
+    def _adopt(self, slab: Slab, descriptor: int) -> tuple[list[BlockFrame], int]:
+        """Count a slab and index its blocks; its other slots become holes."""
+        table = decode_table(
+            slab, self.disk.read(descriptor, slab.frame_bytes - HEADER_BYTES, HEADER_BYTES)
+        )
+        held: dict[Name, tuple[int, BlockFrame]] = {}
+        unwanted = table.damaged
+        for slot, frame in table.frames:
+            name = name_in(frame)
+            if name in held or name in self._index:
+                unwanted.append(slot)  # a copy is in one place only
+            else:
+                held[name] = slot, frame
+        for run in runs_in(slab, unwanted):
+            self._zero_entries(descriptor, run)
+        used = [slot for slot, _ in held.values()]
+        are_others_free = self._is_in_excess(slab, descriptor, len(used)) and not all(
+            self._punch(descriptor, run)
+            for run in runs_in(slab, set(range(slab.slots)).difference(used))
+        )
+        with self._state:
+            self._allocator.adopt(slab, used, are_others_free=are_others_free)
+            self._index.add(slab, used, held)
+        return [frame for _, frame in held.values()], len(unwanted)
+
+    def _is_in_excess(self, slab: Slab, descriptor: int, used: int) -> bool:
+        """Whether a file takes more on disk than its used slots."""
+        disk_bytes = self.disk.sizes(descriptor)[1]
+        return disk_bytes > slab.frame_bytes + used * slab.slot_bytes
+
+    # Looking
+
+    def check(self) -> tuple[int, int] | None:
+        """
+        Raise what stands in the way of writing.
+
+        Returns:
+            What tells the folder from all others; None where slabs are gone from it.
+        """
+        self.disk.probe()
+        with self._growing:
+            names = set(self.disk.names(ENDING))
+            with self._state:
+                is_whole = all(slab.name in names for slab in self._allocator.slabs)
+        return self.disk.identity() if is_whole else None
+
+    @property
+    def advice(self) -> str:
+        """What an operator should know of the file system; empty where it can all."""
+        folder = self.disk.folder
+        if not self.can_punch:
+            return f"{folder}: no holes can be punched, so space comes back with whole slabs only"
+        if not self.reader.takes_direct:
+            return f"{folder}: O_DIRECT is not supported, so the page cache is used"
+        return ""
+
+    def close(self) -> None:
+        """Close all files, and let others claim the folder."""
+        self.reader.close()
+        self.disk.let_go()
+
+    # What the parts share
+
+    @contextmanager
+    def _opened(self, slab: Slab) -> Iterator[int]:
+        descriptor = self.disk.open(slab.name)
+        try:
+            yield descriptor
+        finally:
+            self.disk.close(descriptor)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Count a call that changes slots, so that no scan begins in the middle of it."""
+        with self._growing:
+            if not (self._is_scanned or self._is_scanning):
+                for name in self.begin_scan():
+                    self.scan(name)
+                self.end_scan()
+        with self._state:
+            if self._is_scanning:
+                raise BlockingIOError(errno.EBUSY, "is being scanned")
+            self._changes_under_way += 1
+        try:
+            yield
+        finally:
+            with self._state:
+                self._changes_under_way -= 1

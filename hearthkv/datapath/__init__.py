@@ -1,0 +1,1 @@
+"""How the bytes of blocks get between a store and memory that the caller owns."""

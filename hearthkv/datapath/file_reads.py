@@ -1,0 +1,106 @@
+"""
+What of a file goes where in memory, and which reads of it become one system call. Pure.
+
+Blocks that were written together lie in neighbouring slots of a slab file, so most of a prompt
+is a few long runs, and a run is one `preadv` straight into the caller's memory, wherever there
+its blocks go.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hearthkv.core.direct_path import FileAddress
+
+RUN_BYTES_MAX: Final = 8 * 1024**2
+"""Bytes of one run: enough for a disk to be at its best, and little to wait for."""
+
+RUN_PARTS_MAX: Final = 512
+"""Blocks of one run: half of what Linux takes in a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """Bytes of a file that somebody wants, and where to."""
+
+    address: FileAddress
+    into: memoryview
+    """Writable bytes, as many as are wanted; at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """Reads that are neighbours in their file, in its order."""
+
+    start: FileAddress
+    parts: tuple[memoryview, ...]
+    indexes: tuple[int, ...]
+    """Which read each part was, in the order in which they were given to `runs_of`."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all parts together."""
+        return sum(map(len, self.parts))
+
+
+def runs_of(
+    reads: Sequence[FileRead],
+    *,
+    run_bytes_max: int = RUN_BYTES_MAX,
+    run_parts_max: int = RUN_PARTS_MAX,
+) -> list[FileRun]:
+    """
+    Return the fewest runs that serve all reads, in the order of the file.
+
+    A read of more than `run_bytes_max` is a run of its own.
+    """
+    runs: list[FileRun] = []
+    group: list[int] = []
+    size_bytes = 0
+    for index in sorted(range(len(reads)), key=lambda index: _place(reads[index])):
+        read = reads[index]
+        if group and not (
+            _place(read) == _after(reads[group[0]], size_bytes)
+            and size_bytes + len(read.into) <= run_bytes_max
+            and len(group) < run_parts_max
+        ):
+            runs.append(_run(reads, group))
+            group, size_bytes = [], 0
+        group.append(index)
+        size_bytes += len(read.into)
+    if group:
+        runs.append(_run(reads, group))
+    return runs
+
+
+def beyond(parts: Sequence[memoryview], filled: int) -> list[memoryview]:
+    """Return what is left of some parts when their first `filled` bytes are in place."""
+    left: list[memoryview] = []
+    for part in parts:
+        if filled < len(part):
+            left.append(part[filled:] if filled else part)
+        filled = max(0, filled - len(part))
+    return left
+
+
+def whole_parts(run: FileRun, filled: int) -> Iterable[int]:
+    """Return the indexes of the reads that `filled` bytes of a run serve in full."""
+    end = 0
+    for part, index in zip(run.parts, run.indexes, strict=True):
+        end += len(part)
+        if end > filled:
+            return
+        yield index
+
+
+def _run(reads: Sequence[FileRead], group: Sequence[int]) -> FileRun:
+    parts = tuple(reads[index].into for index in group)
+    return FileRun(reads[group[0]].address, parts, tuple(group))
+
+
+def _place(read: FileRead) -> tuple[str, int]:
+    return read.address.name, read.address.offset
+
+
+def _after(read: FileRead, size_bytes: int) -> tuple[str, int]:
+    return read.address.name, read.address.offset + size_bytes
