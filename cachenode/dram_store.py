@@ -1,36 +1,28 @@
 """
-Blocks in DRAM: one or more Redis (or Valkey) servers. The only module that knows Redis.
+Blocks in DRAM: one or more Redis (or Valkey) servers. The only module that knows redis-py.
 
-A copy of a block is one string value, frame and payload, under `hearthkv:NODE:block:` and its
-name. The name decides on which server it lies. Each server also holds `hearthkv:NODE:epoch`,
-which says which start of the node filled it: a server without it was emptied or replaced.
+Bytes of blocks go by `hearthkv.datapath`, straight between the servers and the caller's memory;
+redis-py is the client for all other commands. `hearthkv.datapath.redis_names` says what lies
+under which name. Each server also holds an epoch, which says which start of the node filled it:
+a server without it was emptied or replaced.
 """
 
 import asyncio
-import ssl
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import redis.asyncio
-import xxhash
-from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from cachenode.resp_connection import RedisPlace, RespError
-from cachenode.resp_pool import RespPool
-from cachenode.store import Buffer, CopyRead, CopyWrite, ScanPart, StoreCheck
-from hearthkv.core.block_frame import (
-    FRAME_BYTES,
-    BlockFrame,
-    check_block,
-    decode_frame,
-    encode_frame,
-)
+from cachenode.redis_scripts import CONFIRM, SCAN, unpacked_scan
+from cachenode.store import CopyRead, CopyWrite, ScanPart, StoreCheck
+from hearthkv.core.block_frame import FRAME_BYTES, BlockFrame, decode_frame
 from hearthkv.core.block_ref import BlockRef
+from hearthkv.core.direct_path import BlockAddress, RedisAddress
 from hearthkv.core.errors import (
     BlockLostError,
     FrameError,
@@ -41,31 +33,20 @@ from hearthkv.core.errors import (
 )
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
-
-CONNECTIONS_MAX: Final = 4
-"""Blocks under way to or from one server. More of them slow a server down: with 16 large
-reads outstanding, Redis 7 gave half its bandwidth for twice its memory."""
+from hearthkv.datapath.redis_blocks import NamedRead, NamedWrite
+from hearthkv.datapath.redis_names import RedisNames, epoch_value, server_index, server_seed
+from hearthkv.datapath.redis_place import RedisPlace, parse_place
+from hearthkv.datapath.redis_server import RedisServer
 
 COMMANDS_MAX: Final = 4
-"""Other commands under way, so that a scan holds up no look at the server's health."""
+"""Commands under way beside blocks, so that a scan holds up no look at the server's health."""
 
 _SCAN_COUNT: Final = 2000
-_ERASE_COUNT: Final = 500
-_URL_SCHEMES: Final = ("unix", "redis", "rediss")
-_SCAN_SCRIPT: Final = """
-local found = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
-local size, parts = tonumber(ARGV[4]), {}
-for _, name in ipairs(found[2]) do
-  local head = redis.pcall('GETRANGE', name, 0, size - 1)
-  if type(head) ~= 'string' or #head ~= size then head = string.rep('\\0', size) end
-  parts[#parts + 1] = string.char(#name) .. name .. head
-end
-return {found[1], table.concat(parts)}
-"""
-"""One step of a scan in one reply: a length byte, the name and the head of every value. Replies
-for each name and each head would take four times as long."""
-
+_NAMES_MAX: Final = 500  # of one command
 _NO_EVICTION: Final = "noeviction"
+
+_Item = TypeVar("_Item")
+_Outcomes = list[StoreError | None]
 
 
 class DramStore:
@@ -81,66 +62,75 @@ class DramStore:
         self, urls: Sequence[str], *, node_id: NodeId, epoch: int, deadline_s: float
     ) -> None:
         self.tier: Final = Tier.DRAM
-        prefix = f"hearthkv:{node_id}:"
-        self._block_prefix = f"{prefix}block:".encode()
-        self._servers = [_Server(url, prefix, epoch, deadline_s) for url in urls]
-        if not self._servers:
+        self._names = RedisNames(node_id)
+        if not urls:
             raise SettingsError("redis_urls is empty, must name at least one server")
+        places = list(map(_place, urls))
+        self._seeds = [server_seed(str(place)) for place in places]
+        self._servers = [_Server(place, self._names, epoch, deadline_s) for place in places]
+
+    @property
+    def servers(self) -> tuple[RedisPlace, ...]:
+        """The servers, with what is needed to be let in."""
+        return tuple(server.place for server in self._servers)
+
+    def locate(self, refs: Sequence[BlockRef]) -> list[BlockAddress | None]:
+        """Return on which servers copies lie, or are to be written by a client."""
+        return [RedisAddress(self._index_of(self._names.block_of(ref))) for ref in refs]
 
     async def put(self, writes: Sequence[CopyWrite]) -> list[StoreError | None]:
         """Store blocks."""
-        return list(await asyncio.gather(*map(self._put, writes)))
+        named = []
+        for write in writes:
+            frame = write.frame
+            name = self._names.block(frame.spec.namespace_id, frame.key, frame.sequence)
+            named.append(NamedWrite(name, frame, write.payload))
+        return await self._spread(
+            named, lambda write: write.name, lambda server, part: server.blocks.put(part)
+        )
 
     async def get(self, reads: Sequence[CopyRead]) -> list[StoreError | None]:
         """Read payloads, checked."""
-        return list(await asyncio.gather(*map(self._get, reads)))
+        named = [NamedRead(self._names.block_of(read.ref), read.ref, read.into) for read in reads]
+        return await self._spread(
+            named, lambda read: read.name, lambda server, part: server.blocks.get(part)
+        )
 
-    async def _put(self, write: CopyWrite) -> StoreError | None:
-        frame = write.frame
-        name = self._name(frame.spec.namespace_id, frame.key, frame.sequence)
-        try:
-            await self._server_of(name).set(name, (encode_frame(frame), write.payload))
-        except StoreError as error:
-            return error
-        return None
+    async def confirm(self, refs: Sequence[BlockRef]) -> list[StoreError | None]:
+        """
+        Keep copies that clients wrote under reserved names, from now on as if put here.
 
-    async def _get(self, read: CopyRead) -> StoreError | None:
-        ref = read.ref
-        name = self._name(ref.namespace_id, ref.key, ref.sequence)
-        server = self._server_of(name)
-        try:
-            stored = await server.get(name)
-        except StoreError as error:
-            return error
-        if stored is None:
-            return BlockLostError(f"{server.label} has no value for block {ref.key.hex()}")
-        try:
-            read.into[:] = check_block(stored, ref)
-        except FrameError as error:
-            return BlockLostError(f"{server.label}: {error}")
-        return None
+        Returns:
+            None for a copy that is stored; BlockLostError where it is not there or has another
+            size than it must have; StoreUnavailableError where its server does not answer.
+        """
+        return await self._spread(refs, self._names.block_of, _Server.confirm)
+
+    async def discard(self, refs: Sequence[BlockRef]) -> None:
+        """
+        Forget copies under reserved names; those that are not there are passed over.
+
+        Raises:
+            StoreUnavailableError: If a server does not answer; the copies vanish in their time.
+        """
+        await self._unlink(refs, self._names.reserved_of)
 
     async def erase(self, refs: Sequence[BlockRef]) -> None:
         """Forget blocks."""
-        names: dict[_Server, list[bytes]] = defaultdict(list)
-        for ref in refs:
-            name = self._name(ref.namespace_id, ref.key, ref.sequence)
-            names[self._server_of(name)].append(name)
-        for server, its_names in names.items():
-            await server.unlink(its_names)
+        await self._unlink(refs, self._names.block_of)
 
     async def scan(self) -> AsyncIterator[ScanPart]:
         """Go over all blocks; those on a server where they would not be looked for are removed."""
-        for server in self._servers:
+        for index, server in enumerate(self._servers):
             seen: set[bytes] = set()  # SCAN may give a name twice while its table grows
-            async for heads in server.scan(self._block_prefix):
+            async for heads in server.scan(self._names.block_prefix):
                 frames = []
                 unsound = []
                 for name, head in heads:
                     if name in seen:
                         continue
                     seen.add(name)
-                    frame = self._sound_frame(server, name, head)
+                    frame = self._sound_frame(index, name, head)
                     if frame is None:
                         unsound.append(name)
                     else:
@@ -164,62 +154,91 @@ class DramStore:
         for server in self._servers:
             await server.close()
 
-    def _name(self, namespace_id: bytes, key: bytes, sequence: int) -> bytes:
-        # The lengths go in, so that no two copies share a name.
-        lengths = bytes((len(namespace_id), len(key)))
-        copy = sequence.to_bytes(8, "little")
-        return b"".join((self._block_prefix, lengths, namespace_id, key, copy))
+    async def _spread(
+        self,
+        items: Sequence[_Item],
+        block_name: Callable[[_Item], bytes],
+        carry: Callable[["_Server", Sequence[_Item]], Awaitable[_Outcomes]],
+    ) -> _Outcomes:
+        """Let each server carry its part of the items, all servers at once."""
+        indices: dict[int, list[int]] = defaultdict(list)
+        for index, item in enumerate(items):
+            indices[self._index_of(block_name(item))].append(index)
+        outcomes: _Outcomes = [None] * len(items)
 
-    def _server_of(self, name: bytes) -> "_Server":
-        """The server with the highest draw, so that one more server moves few blocks."""
-        if len(self._servers) == 1:
-            return self._servers[0]
-        draw = xxhash.xxh3_64_intdigest
-        return max(self._servers, key=lambda server: draw(name, seed=server.seed))
+        async def carry_part(server: _Server, its_indices: list[int]) -> None:
+            part = await carry(server, [items[index] for index in its_indices])
+            for index, outcome in zip(its_indices, part, strict=True):
+                outcomes[index] = outcome
 
-    def _sound_frame(self, server: "_Server", name: bytes, head: bytes) -> BlockFrame | None:
+        async with asyncio.TaskGroup() as tasks:
+            for server, its_indices in indices.items():
+                tasks.create_task(carry_part(self._servers[server], its_indices))
+        return outcomes
+
+    async def _unlink(self, refs: Sequence[BlockRef], name: Callable[[BlockRef], bytes]) -> None:
+        names: dict[int, list[bytes]] = defaultdict(list)
+        for ref in refs:
+            names[self._index_of(self._names.block_of(ref))].append(name(ref))
+        for server, its_names in names.items():
+            await self._servers[server].unlink(its_names)
+
+    def _index_of(self, block_name: bytes) -> int:
+        return server_index(block_name, self._seeds)
+
+    def _sound_frame(self, server: int, name: bytes, head: bytes) -> BlockFrame | None:
         try:
             frame = decode_frame(head)
         except FrameError:
             return None
-        its_name = self._name(frame.spec.namespace_id, frame.key, frame.sequence)
-        is_in_place = its_name == name and self._server_of(name) is server
+        its_name = self._names.block(frame.spec.namespace_id, frame.key, frame.sequence)
+        is_in_place = its_name == name and self._index_of(name) == server
         return frame if is_in_place else None
 
 
 class _Server:
     """One Redis server: commands with deadlines, and Redis' errors in our words."""
 
-    def __init__(self, url: str, prefix: str, epoch: int, deadline_s: float) -> None:
-        self.label = server_label(url)
-        self.seed = xxhash.xxh3_64_intdigest(self.label.encode())
+    def __init__(self, place: RedisPlace, names: RedisNames, epoch: int, deadline_s: float) -> None:
+        self.place = place
+        self.blocks = RedisServer(place, deadline_s=deadline_s)
+        self._client = _client(place, deadline_s)
+        self._names = names
+        self._epoch = epoch_value(epoch)
         self._deadline_s = deadline_s
-        self._epoch_name = f"{prefix}epoch"
-        self._epoch = f"{epoch:016x}".encode()
         self._run_id: str | None = None  # of the server at the last good look
+
+    async def confirm(self, refs: Sequence[BlockRef]) -> _Outcomes:
+        """Give reserved copies their names."""
+        outcomes: _Outcomes = []
         try:
-            self._blocks = RespPool(_place(url), CONNECTIONS_MAX)
-            self._client = _client(url, deadline_s)
-        except ValueError:
-            # Redis' text may quote a part of the password.
-            raise SettingsError(
-                f"redis_urls: {self.label} can't be understood, must be unix:///path.sock or "
-                f"redis://[:password@]host:port[/db], special characters %-encoded"
-            ) from None
+            for at in range(0, len(refs), _NAMES_MAX):
+                outcomes += await self._confirm(refs[at : at + _NAMES_MAX])
+        except StoreError as error:
+            outcomes += [error] * (len(refs) - len(outcomes))
+        return outcomes
 
-    async def set(self, name: bytes, value: tuple[Buffer, ...]) -> None:
-        async with self._call(), self._blocks.connection() as connection:
-            await connection.call((b"SET", name, value))
-
-    async def get(self, name: bytes) -> memoryview | None:
-        async with self._call(), self._blocks.connection() as connection:
-            stored = await connection.call((b"GET", name))
-        return stored if isinstance(stored, memoryview) else None
+    async def _confirm(self, refs: Sequence[BlockRef]) -> _Outcomes:
+        names = [
+            name
+            for ref in refs
+            for name in (self._names.reserved_of(ref), self._names.block_of(ref))
+        ]
+        sizes = [FRAME_BYTES + ref.size_bytes for ref in refs]
+        async with self._call():
+            answer = await self._run("EVAL", CONFIRM, len(names), *names, *sizes)
+        assert isinstance(answer, list)
+        return [
+            None
+            if found == size
+            else BlockLostError(f"{self.place} has {found} bytes of a block, must have {size}")
+            for found, size in zip(answer, sizes, strict=True)
+        ]
 
     async def unlink(self, names: Sequence[bytes]) -> None:
-        for at in range(0, len(names), _ERASE_COUNT):
+        for at in range(0, len(names), _NAMES_MAX):
             async with self._call():
-                await self._run("UNLINK", *names[at : at + _ERASE_COUNT])
+                await self._run("UNLINK", *names[at : at + _NAMES_MAX])
 
     async def scan(self, prefix: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
         """Names that start with `prefix`, each with the FRAME_BYTES at the start of its value."""
@@ -228,11 +247,11 @@ class _Server:
         while True:
             words = (cursor, pattern, _SCAN_COUNT, FRAME_BYTES)
             async with self._call():
-                answer = await self._run("EVAL", _SCAN_SCRIPT, 0, *words)
+                answer = await self._run("EVAL", SCAN, 0, *words)
             assert isinstance(answer, list)
             cursor, packed = answer
             if packed:
-                yield list(_unpacked(packed))
+                yield list(unpacked_scan(packed))
             if cursor == b"0":
                 return
 
@@ -241,11 +260,11 @@ class _Server:
         try:
             async with self._call():
                 server = await self._client.info("server")
-                found = await self._client.get(self._epoch_name)
+                found = await self._client.get(self._names.epoch)
                 run_id = server.get("run_id", "")
                 if run_id == self._run_id and found == self._epoch:
                     return StoreCheck(trouble="", is_same=True)
-                await self._client.set(self._epoch_name, self._epoch)
+                await self._client.set(self._names.epoch, self._epoch)
                 memory = await self._client.info("memory")
         except (StoreUnavailableError, StoreFullError) as error:
             return StoreCheck(trouble=str(error), is_same=False)
@@ -253,20 +272,20 @@ class _Server:
         if run_id == self._run_id and found is not None:
             # The server is the one that was marked, and the mark is another's.
             advice.append(
-                f"another node of this id uses {self.label}, and each scans what the other wrote: "
+                f"another node of this id uses {self.place}, and each scans what the other wrote: "
                 f"give each node its own --node-id"
             )
         policy = memory.get("maxmemory_policy", _NO_EVICTION)
         if policy != _NO_EVICTION:
             advice.append(
-                f"{self.label} evicts by {policy!r} behind the node's back: "
+                f"{self.place} evicts by {policy!r} behind the node's back: "
                 f"set maxmemory-policy {_NO_EVICTION}"
             )
         self._run_id = run_id
         return StoreCheck(trouble="", is_same=False, advice="; ".join(advice))
 
     async def close(self) -> None:
-        self._blocks.close()
+        self.blocks.close()
         await self._client.aclose()
 
     async def _run(self, *words: str | bytes | int) -> object:
@@ -279,68 +298,27 @@ class _Server:
         try:
             async with asyncio.timeout(self._deadline_s):
                 yield
-        except (OutOfMemoryError, RespError) as error:
-            if isinstance(error, RespError) and not str(error).startswith("OOM"):
-                raise StoreUnavailableError(f"{self.label}: {error}") from error
-            raise StoreFullError(f"{self.label} is full: {error}") from error
+        except OutOfMemoryError as error:
+            raise StoreFullError(f"{self.place} is full: {error}") from error
         except TimeoutError as error:
             raise StoreUnavailableError(
-                f"{self.label} did not answer within {self._deadline_s:g} s"
+                f"{self.place} did not answer within {self._deadline_s:g} s"
             ) from error
-        except (RedisError, OSError, StoreUnavailableError) as error:
-            raise StoreUnavailableError(f"{self.label}: {error}") from error
-
-
-def _unpacked(packed: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Names and heads, as _SCAN_SCRIPT packs them."""
-    at = 0
-    while at < len(packed):
-        head_at = at + 1 + packed[at]
-        end = head_at + FRAME_BYTES
-        yield packed[at + 1 : head_at], packed[head_at:end]
-        at = end
-
-
-def server_label(url: str) -> str:
-    """Return what may be shown of a server's URL: where it is, without user and password."""
-    scheme, _, rest = url.partition("://")
-    if scheme not in _URL_SCHEMES:
-        return "a URL of no known scheme"
-    place, _, options = rest.partition("?")
-    # An @ behind a ? may be of a password before it or after it: then nothing is shown.
-    return f"{scheme}://{'...' if '@' in options else place.rpartition('@')[2]}"
+        except (RedisError, OSError) as error:
+            raise StoreUnavailableError(f"{self.place}: {error}") from error
 
 
 def _place(url: str) -> RedisPlace:
-    """
-    Where the server of a URL is.
-
-    Raises:
-        ValueError: If the URL can't be understood.
-    """
-    found = parse_url(url)
-    is_tls = url.startswith("rediss://")
-    authority = str(found.get("ssl_ca_certs") or "") or None
-    return RedisPlace(
-        path=found.get("path", ""),
-        host=found.get("host", "localhost"),
-        port=found.get("port", 6379),
-        tls=ssl.create_default_context(cafile=authority) if is_tls else None,
-        username=found.get("username", ""),
-        password=found.get("password", ""),
-        database=found.get("db", 0),
-    )
+    try:
+        return parse_place(url)
+    except SettingsError as error:
+        raise SettingsError(f"redis_urls: {error}") from error
 
 
-def _client(url: str, deadline_s: float) -> redis.asyncio.Redis:
-    """
-    A client for all but the bytes of blocks; it connects when it is needed.
-
-    Raises:
-        ValueError: If the URL can't be understood.
-    """
+def _client(place: RedisPlace, deadline_s: float) -> redis.asyncio.Redis:
+    """A client for all but the bytes of blocks; it connects when it is needed."""
     pool = redis.asyncio.BlockingConnectionPool.from_url(
-        url,
+        place.secret_url(),
         max_connections=COMMANDS_MAX,
         timeout=deadline_s,
         socket_timeout=deadline_s,

@@ -171,16 +171,28 @@ def check_block(stored: bytes | bytearray | memoryview, ref: BlockRef) -> memory
         FrameError: If the frame is damaged or of another block, or the payload has another
             length or checksum than the frame says.
     """
-    frame = decode_frame(stored)
+    payload = memoryview(stored)[FRAME_BYTES:]
+    check_parts(memoryview(stored)[:FRAME_BYTES], payload, ref)
+    return payload
+
+
+def check_parts(
+    head: bytes | bytearray | memoryview, payload: bytes | bytearray | memoryview, ref: BlockRef
+) -> None:
+    """
+    Check a frame and a payload that lie apart.
+
+    Raises:
+        FrameError: If they are not those of the copy `ref`, as in `check_block`.
+    """
+    frame = decode_frame(head)
     if not frame.is_of(ref):
         raise FrameError(
             f"frame is of block {frame.key.hex()} copy {frame.sequence}, "
             f"must be of {ref.key.hex()} copy {ref.sequence}"
         )
-    payload = memoryview(stored)[FRAME_BYTES:]
     if len(payload) != frame.spec.block_bytes:
         raise FrameError(f"payload is {len(payload)} bytes, frame says {frame.spec.block_bytes}")
     found = block_checksum(ref.namespace_id, ref.key, payload)
     if found != ref.checksum:
         raise FrameError(f"payload has checksum {found:016x}, must have {ref.checksum:016x}")
-    return payload

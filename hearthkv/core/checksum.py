@@ -3,7 +3,7 @@
 import xxhash
 
 
-def block_checksum(namespace_id: bytes, key: bytes, payload: bytes | memoryview) -> int:
+def block_checksum(namespace_id: bytes, key: bytes, payload: bytes | bytearray | memoryview) -> int:
     """
     Return the xxh3-64 of a payload, seeded with the block's identity.
 

@@ -2,14 +2,18 @@
 
 import pytest
 
-from cachenode.dram_store import DramStore, server_label
+from cachenode.dram_store import DramStore
 from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.checksum import block_checksum
+from hearthkv.core.direct_path import RedisAddress
 from hearthkv.core.errors import BlockLostError, SettingsError, StoreFullError
 from hearthkv.core.errors import StoreUnavailableError as Unavailable
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
+from hearthkv.datapath.redis_blocks import NamedWrite
+from hearthkv.datapath.redis_names import RedisNames
+from hearthkv.datapath.redis_server import RedisServer
 from tests.conftest import StartRedis
 from tests.redis_process import RedisProcess
 from tests.store_calls import get_one, put_one
@@ -31,26 +35,9 @@ async def frames_in(store: DramStore) -> set[int]:
     return {frame.sequence async for part in store.scan() for frame in part.frames}
 
 
-@pytest.mark.parametrize(
-    ("url", "label"),
-    [
-        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock"),
-        ("unix://:secret@/run/redis.sock", "unix:///run/redis.sock"),
-        ("redis://user:secret@host:6379/0", "redis://host:6379/0"),
-        ("redis://:se@cret@host:6379", "redis://host:6379"),
-        ("rediss://host:6380", "rediss://host:6380"),
-        ("host:secret", "a URL of no known scheme"),
-        ("redis://host:6379/0?password=se@cret", "redis://..."),
-        ("redis://:se?cret@host:6379", "redis://..."),
-    ],
-)
-def test_a_label_shows_no_password(url: str, label: str):
-    assert server_label(url) == label
-
-
 @pytest.mark.parametrize("url", ["redis://:pa/secret@host:1", "http://:secret@host", "secret"])
 def test_a_bad_url_is_refused_without_its_password(url: str):
-    with pytest.raises(SettingsError, match="redis_urls") as refused:
+    with pytest.raises(SettingsError, match="redis_urls: Redis URL") as refused:
         store_on(url)
     assert "secret" not in str(refused.value)
 
@@ -188,3 +175,79 @@ async def test_a_value_of_another_kind_is_no_block(redis_server: RedisProcess):
     with pytest.raises(BlockLostError, match="no value"):
         await get_one(store, frame(1).ref(Tier.DRAM))
     await store.close()
+
+
+async def test_a_copy_of_a_client_counts_when_it_is_confirmed(
+    redis_server: RedisProcess, start_redis: StartRedis
+):
+    store = store_on(redis_server.url, start_redis().url)
+    frames = [frame(number) for number in range(20)]
+    refs = [one.ref(Tier.DRAM) for one in frames]
+    await write_as_client(store, frames)
+    assert await frames_in(store) == set()
+    assert await store.confirm(refs) == [None] * 20
+    assert await store.confirm(refs) == [None] * 20  # where the first answer was lost
+    assert await frames_in(store) == set(range(20))
+    for ref in refs:
+        assert await get_one(store, ref) == PAYLOAD
+    assert await store.get([]) == []
+    await store.close()
+
+
+async def test_a_confirmed_copy_has_no_time_to_live(redis_server: RedisProcess):
+    store = store_on(redis_server.url)
+    names, ref = RedisNames(NodeId("a")), frame(1).ref(Tier.DRAM)
+    await write_as_client(store, [frame(1)])
+    assert redis_server.command("PTTL", names.reserved_of(ref)) > b":0"
+    await store.confirm([ref])
+    assert redis_server.command("PTTL", names.block_of(ref)) == b":-1\r\n"
+    await store.close()
+
+
+async def test_what_a_client_did_not_write_whole_is_not_confirmed(redis_server: RedisProcess):
+    store = store_on(redis_server.url)
+    names, refs = RedisNames(NodeId("a")), [frame(number).ref(Tier.DRAM) for number in range(3)]
+    redis_server.command("SET", names.reserved_of(refs[0]), "short")
+    redis_server.command("LPUSH", names.reserved_of(refs[1]), "x" * 292)
+    outcomes = await store.confirm(refs)
+    assert [type(outcome) for outcome in outcomes] == [BlockLostError] * 3
+    assert [str(outcome).partition(" has ")[2] for outcome in outcomes] == [
+        "5 bytes of a block, must have 292",
+        "0 bytes of a block, must have 292",
+        "0 bytes of a block, must have 292",
+    ]
+    assert await frames_in(store) == set()
+    await store.close()
+
+
+async def test_what_is_given_up_is_forgotten(redis_server: RedisProcess):
+    store = store_on(redis_server.url)
+    refs = [frame(number).ref(Tier.DRAM) for number in range(2)]
+    await write_as_client(store, [frame(1)])
+    await store.discard(refs)
+    assert redis_server.command("DBSIZE") == b":0\r\n"
+    await store.close()
+
+
+async def test_nothing_is_confirmed_by_a_server_that_is_away(start_redis: StartRedis):
+    server = start_redis()
+    store = store_on(server.url)
+    server.kill()
+    (outcome,) = await store.confirm([frame(1).ref(Tier.DRAM)])
+    assert isinstance(outcome, Unavailable)
+    with pytest.raises(Unavailable):
+        await store.discard([frame(1).ref(Tier.DRAM)])
+    await store.close()
+
+
+async def write_as_client(store: DramStore, frames: list[BlockFrame]) -> None:
+    """Write copies as a process does that knows the servers and the node's id."""
+    names = RedisNames(NodeId("a"))
+    for one in frames:
+        ref = one.ref(Tier.DRAM)
+        (address,) = store.locate([ref])
+        assert isinstance(address, RedisAddress)
+        server = RedisServer(store.servers[address.server], deadline_s=5)
+        written = NamedWrite(names.reserved_of(ref), one, PAYLOAD, ttl_ms=60_000)
+        assert await server.put([written]) == [None]
+        server.close()

@@ -1,0 +1,205 @@
+"""One connection of an event loop to a Redis server, with any number of requests outstanding."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hearthkv.core.errors import HearthKVError, StoreUnavailableError
+from hearthkv.datapath.redis_place import RedisPlace
+from hearthkv.datapath.resp_sender import Sender, SocketSender, TransportSender
+from hearthkv.datapath.resp_wire import ReplyReader, Request, Word
+
+Finished = Callable[[Request], None]
+"""Called once when a request has its reply, in the midst of the loop's reading: it must be short
+and must not raise."""
+
+
+class RespConnection(asyncio.BufferedProtocol):
+    """
+    The loop reads straight into the memory of the requests, and sends straight out of it.
+
+    A request that its caller gives up is withdrawn: from then on its memory is neither read nor
+    written. If its command was not wholly sent the connection is closed, which fails the others
+    on it; else its reply is read over while others wait, and then the connection is closed too.
+    So a connection on which something was given up never serves anything new.
+    """
+
+    def __init__(self) -> None:
+        self.is_usable = True
+        """False once it takes no new requests."""
+
+        self.size_bytes = 0
+        """Of all outstanding requests."""
+
+        self._transport: asyncio.Transport | None = None
+        self._sender: Sender | None = None
+        self._reader = ReplyReader()
+        self._outstanding: dict[Request, _Started] = {}
+        self._withdrawn: set[Request] = set()
+
+    @classmethod
+    async def open(cls, place: RedisPlace) -> "RespConnection":
+        """
+        Connect and log in.
+
+        Raises:
+            OSError: If nobody listens there, or its certificate is not trusted.
+            RespError: If the server does not let us in.
+            StoreUnavailableError: If it hangs up.
+        """
+        loop = asyncio.get_running_loop()
+        if place.path:
+            _, connection = await loop.create_unix_connection(cls, place.path)
+        else:
+            tls = tls_context(place)
+            _, connection = await loop.create_connection(cls, place.host, place.port, ssl=tls)
+        try:
+            for words in login_words(place):
+                await connection.call(words)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def start(self, request: Request, finished: Finished) -> None:
+        """Send a request; `finished` is called when it has its reply, perhaps before this ends."""
+        assert self.is_usable
+        assert self._sender is not None
+        self._reader.expect(request)
+        self.size_bytes += request.size_bytes
+        end = self._sender.queued_bytes + sum(map(len, request.command))
+        self._outstanding[request] = _Started(end, finished)
+        self._sender.send(request.command)
+
+    def withdraw(self, request: Request) -> None:
+        """Read and write the memory of a request no more; `finished` may still be called."""
+        if request not in self._outstanding:
+            return
+        self.is_usable = False
+        self._withdrawn.add(request)
+        if self._is_sent(request) and len(self._withdrawn) < len(self._outstanding):
+            self._reader.withdraw(request)
+        else:
+            self.close()
+
+    async def call(self, words: Sequence[Word]) -> bytes | None:
+        """
+        Send a small command and return its reply: a line, a short value, or None for neither.
+
+        Raises:
+            RespError: If the server answers with an error.
+            StoreUnavailableError: If the connection is lost.
+        """
+        if not self.is_usable:
+            raise StoreUnavailableError("the connection is lost")
+        request = Request(words)
+        done = asyncio.Event()
+        self.start(request, lambda _: done.set())
+        try:
+            await done.wait()
+        finally:
+            self.withdraw(request)
+        if isinstance(request.reply, HearthKVError):
+            raise request.reply
+        return request.reply
+
+    def close(self, trouble: HearthKVError | None = None) -> None:
+        """Cut the connection; what is outstanding fails."""
+        self._cut()
+        self._settle(self._reader.fail(trouble or StoreUnavailableError("the connection is cut")))
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if transport.get_extra_info("sslcontext") is None:
+            self._sender = SocketSender(transport.get_extra_info("socket"), self._lose)
+        else:
+            self._sender = TransportSender(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits for a reply."""
+        self._lose(exc)
+
+    def pause_writing(self) -> None:
+        """Wait until the server has taken what was written."""
+        assert self._sender is not None
+        self._sender.pause()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        assert self._sender is not None
+        self._sender.resume()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # what is wanted is known
+        """Return where the next bytes belong."""
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take in bytes that lie where they belong."""
+        finished = self._reader.advance(nbytes)
+        if self._reader.trouble is not None or not all(map(self._is_sent, finished)):
+            # A server that answers before it has the whole command does not take the rest.
+            self._cut()
+        self._settle(finished)
+        if self._withdrawn and len(self._withdrawn) == len(self._outstanding):
+            self.close()
+
+    def eof_received(self) -> bool:
+        """Let the connection close."""
+        return False
+
+    def _lose(self, error: Exception | None) -> None:
+        reason = f": {error}" if error else ""
+        self.close(StoreUnavailableError(f"the connection was lost{reason}"))
+
+    def _cut(self) -> None:
+        self.is_usable = False
+        if self._sender is not None:
+            self._sender.close()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _settle(self, requests: list[Request]) -> None:
+        for request in requests:
+            self.size_bytes -= request.size_bytes
+            self._withdrawn.discard(request)
+            self._outstanding.pop(request).finished(request)
+
+    def _is_sent(self, request: Request) -> bool:
+        assert self._sender is not None
+        return self._outstanding[request].command_end <= self._sender.sent_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A request that waits for its reply."""
+
+    command_end: int
+    """How many bytes the connection has sent once the command is."""
+
+    finished: Finished
+
+
+def login_words(place: RedisPlace) -> list[Sequence[Word]]:
+    """Return the commands that open a session."""
+    commands: list[Sequence[Word]] = []
+    if place.password or place.username:
+        user = [place.username.encode()] if place.username else []
+        commands.append((b"AUTH", *user, place.password.encode()))
+    if place.database:
+        commands.append((b"SELECT", b"%d" % place.database))
+    return commands
+
+
+def tls_context(place: RedisPlace) -> ssl.SSLContext | None:
+    """
+    Return how the server is to prove itself; None where it need not.
+
+    Raises:
+        OSError: If its file of certificates can't be read or holds none.
+    """
+    return ssl.create_default_context(cafile=place.ca_file or None) if place.is_tls else None
