@@ -1,0 +1,33 @@
+"""Tests of `hearthkv.datapath.window`."""
+
+from hearthkv.datapath.window import BYTES_MAX, REQUESTS_MAX, REQUESTS_MIN, Window
+
+
+def filled(count: int, size_bytes: int) -> Window:
+    window = Window()
+    for _ in range(count):
+        window.enter(size_bytes)
+    return window
+
+
+def test_two_are_under_way_however_large():
+    assert filled(REQUESTS_MIN - 1, BYTES_MAX).has_room(BYTES_MAX)
+    assert not filled(REQUESTS_MIN, BYTES_MAX).has_room(1)
+
+
+def test_bytes_are_bounded():
+    quarter = BYTES_MAX // 4
+    assert filled(3, quarter).has_room(quarter)
+    assert not filled(3, quarter).has_room(quarter + 1)
+
+
+def test_requests_are_bounded():
+    assert filled(REQUESTS_MAX - 1, 1).has_room(1)
+    assert not filled(REQUESTS_MAX, 1).has_room(1)
+
+
+def test_what_leaves_makes_room():
+    window = filled(REQUESTS_MAX, 1)
+    window.leave(1)
+    assert window.has_room(1)
+    assert (window.requests, window.bytes) == (REQUESTS_MAX - 1, REQUESTS_MAX - 1)
