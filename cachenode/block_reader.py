@@ -9,12 +9,12 @@ from typing import Final
 
 from cachenode.catalog import Catalog
 from cachenode.events import BlockRead, BlocksAsked
+from cachenode.hit_counts import HitCounts
 from cachenode.store import CopyRead
 from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
 from hearthkv.core.block_io import BlockChunk, BlockHeader, ReadEnd, ReadQuery
 from hearthkv.core.block_ref import BlockRef
-from hearthkv.core.tier import Tier
 from hearthkv.telemetry import Telemetry
 
 AHEAD_MAX: Final = 4
@@ -28,6 +28,7 @@ class BlockReader:
     Args:
         tasks: Owns the reads that are under way.
         ahead: Blocks under way at once; 1 reads one after the other.
+        hits: Is told what was asked for and found.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class BlockReader:
         *,
         tasks: asyncio.TaskGroup,
         ahead: int,
+        hits: HitCounts,
         telemetry: Telemetry,
     ) -> None:
         self._catalog = catalog
@@ -44,18 +46,12 @@ class BlockReader:
         self._tasks = tasks
         self._ahead = ahead
         self._telemetry = telemetry
-        self._asked_blocks = 0
-        self._read_blocks = dict.fromkeys(Tier, 0)
-
-    def hit_ratio(self) -> dict[Tier, float]:
-        """Blocks that were read by tier, as a share of those asked for since the start."""
-        asked = max(self._asked_blocks, 1)
-        return {tier: blocks / asked for tier, blocks in self._read_blocks.items()}
+        self._hits = hits
 
     async def read(self, query: ReadQuery) -> AsyncGenerator[BlockChunk | ReadEnd, None]:
         """Give the blocks in order, cut into chunks, and last the reason for the end (I5)."""
         plan = self._catalog.plan_read(query.namespace_id, query.keys, query.session_id)
-        self._asked_blocks += len(query.keys)
+        self._hits.asked(len(query.keys))
         self._telemetry.emit(BlocksAsked(len(query.keys), len(plan.refs)))
         try:
             async with aclosing(self._fetched(plan.refs)) as blocks:
@@ -75,7 +71,7 @@ class BlockReader:
             self._stores.work.set()
 
     def _count(self, ref: BlockRef) -> None:
-        self._read_blocks[ref.tier] += 1
+        self._hits.found(ref.tier)
         self._telemetry.emit(BlockRead(ref.tier, ref.size_bytes))
 
     async def _fetched(

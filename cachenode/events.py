@@ -1,5 +1,6 @@
 """What a cache node tells of itself: its events, and the metrics that they move."""
 
+import enum
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +27,13 @@ METRICS = (
         "Blocks read by tier (or total), of those asked for since the start.",
         _TIER,
     ),
+    MetricSpec("counter", "cachenode_located_blocks_total", "Blocks read directly.", _TIER),
+    MetricSpec("counter", "cachenode_located_bytes_total", "Bytes read directly.", _TIER),
     MetricSpec("counter", "cachenode_writes_total", "Blocks offered, by outcome.", ("status",)),
     MetricSpec("counter", "cachenode_written_bytes_total", "Payload bytes stored by writes."),
+    MetricSpec(
+        "counter", "cachenode_reservations_total", "Direct writes, by their end.", ("outcome",)
+    ),
     MetricSpec("counter", "cachenode_evicted_blocks_total", "Blocks dropped to make room."),
     MetricSpec("counter", "cachenode_demoted_blocks_total", "Blocks moved from DRAM to SSD."),
     MetricSpec("counter", "cachenode_promoted_blocks_total", "Blocks moved from SSD to DRAM."),
@@ -171,6 +177,45 @@ class BlocksAsked:
     def count(self, meters: Meters) -> None:
         """Count what was asked for."""
         meters.add("cachenode_asked_blocks_total", self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksLocated:
+    """A client on the host was told where blocks of a tier lie, and reads them itself."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    tier: Tier
+    blocks: int
+    size_bytes: int
+    """Of all of them."""
+
+    def count(self, meters: Meters) -> None:
+        """Count the blocks as read, and as read directly."""
+        tier = self.tier.name.lower()
+        for verb in ("read", "located"):
+            meters.add(f"cachenode_{verb}_blocks_total", self.blocks, tier=tier)
+            meters.add(f"cachenode_{verb}_bytes_total", self.size_bytes, tier=tier)
+
+
+class ReservationEnd(enum.Enum):
+    """How a client's direct write ended."""
+
+    COMMITTED = "committed"
+    GIVEN_UP = "given_up"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationEnded:
+    """A client committed its direct write, gave it up, or was not in time."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    end: ReservationEnd
+    blocks: int
+
+    def count(self, meters: Meters) -> None:
+        """Count the reservation."""
+        meters.add("cachenode_reservations_total", outcome=self.end.value)
 
 
 @dataclass(frozen=True, slots=True)

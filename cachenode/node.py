@@ -10,7 +10,10 @@ from typing import Final
 from cachenode.block_reader import AHEAD_MAX, BlockReader
 from cachenode.block_writer import BlockWriter
 from cachenode.catalog import Catalog
+from cachenode.direct_reader import DirectReader
+from cachenode.direct_writer import DirectWriter
 from cachenode.events import NodeMeasured, measured, show_hit_ratio, show_usage
+from cachenode.hit_counts import HitCounts
 from cachenode.recovery import Recovery
 from cachenode.store import BlockStore
 from cachenode.store_watch import StoreWatch
@@ -29,6 +32,7 @@ from hearthkv.core.block_io import (
     WriteStatus,
 )
 from hearthkv.core.clock import Clock
+from hearthkv.core.direct_path import Located, LocateQuery, Reservation, ReserveQuery
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier, TierCounts, TierUsage
 from hearthkv.telemetry import Telemetry
@@ -94,12 +98,20 @@ class CacheNode:
         self._watch = StoreWatch(self._stores, self._recovery, telemetry)
         self._mover = TierMover(catalog, self._stores, telemetry)
         self._writer = BlockWriter(catalog, self._stores, tasks=tasks, telemetry=telemetry)
+        self._hits = HitCounts()
         self._reader = BlockReader(
             catalog,
             self._stores,
             tasks=tasks,
             ahead=AHEAD_MAX if is_parallel_read else 1,
+            hits=self._hits,
             telemetry=telemetry,
+        )
+        self._direct_reader = DirectReader(
+            catalog, self._stores, hits=self._hits, telemetry=telemetry
+        )
+        self._direct_writer = DirectWriter(
+            catalog, self._stores, clock=clock, tasks=tasks, telemetry=telemetry
         )
 
     async def start(self) -> None:
@@ -145,6 +157,34 @@ class CacheNode:
         """
         with self._call():
             return await self._writer.write(start, chunks)
+
+    def locate(self, query: LocateQuery) -> Located:
+        """Say where the longest held run of blocks lies, to a caller who reads it directly."""
+        return self._direct_reader.locate(query)
+
+    def reserve(self, query: ReserveQuery) -> Reservation:
+        """
+        Keep room for blocks that the caller writes directly.
+
+        Raises:
+            BadInputError: If the namespace is known with another size.
+        """
+        return self._direct_writer.reserve(query)
+
+    async def commit(self, reservation_id: str) -> list[WriteStatus]:
+        """
+        Hold the blocks of a reservation; return what became of each, in its order.
+
+        Raises:
+            ReservationOverError: If it was committed or given up, or its time is over.
+        """
+        with self._call():
+            return await self._direct_writer.commit(reservation_id)
+
+    async def abort(self, reservation_id: str) -> None:
+        """Give a reservation up; one that is over, or being committed, is no matter."""
+        with self._call():
+            await self._direct_writer.abort(reservation_id)
 
     def prefetch(self, query: KeysQuery) -> int:
         """Have a prefix lifted from SSD to DRAM; return how many blocks are on their way."""
@@ -194,17 +234,18 @@ class CacheNode:
         await self._mover.work()
 
     def tick(self) -> None:
-        """Do what is due every second: end old pins, and show the gauges."""
+        """Do what is due every second: end old pins and reservations, and show the gauges."""
         self.catalog.expire_pins(self._clock.now())
+        self._direct_writer.expire()
         self._stores.work.set()
         show_usage(self._telemetry.meters, self.catalog.usage())
-        show_hit_ratio(self._telemetry.meters, self._reader.hit_ratio())
+        show_hit_ratio(self._telemetry.meters, self._hits.ratios())
         if self._clock.now() >= self._measure_at_s:
             self._measure_at_s = self._clock.now() + MEASURE_S
             self._measure()
 
     def _measure(self) -> None:
-        now = measured(self.catalog.usage(), self._reader.hit_ratio())
+        now = measured(self.catalog.usage(), self._hits.ratios())
         if now != self._measured:
             self._measured = now
             self._telemetry.emit(now)

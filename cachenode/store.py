@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.block_ref import BlockRef
+from hearthkv.core.direct_path import BlockAddress
 from hearthkv.core.errors import StoreError
 from hearthkv.core.tier import Tier
 
@@ -115,6 +116,45 @@ class BlockStore(Protocol):
         """Look whether the store is well. Never raises for a store in trouble."""
         ...
 
+    def locate(self, refs: Sequence[BlockRef]) -> Sequence[BlockAddress | None]:
+        """
+        Say where copies lie, or would lie, for a process on this host to reach them by itself.
+
+        Returns:
+            For each its address; None where the copy can only be had through the node.
+        """
+        ...
+
     async def close(self) -> None:
         """Let go of connections and threads; what is stored stays."""
+        ...
+
+
+@runtime_checkable
+class DirectStore(BlockStore, Protocol):
+    """
+    A store that clients can write copies into by themselves.
+
+    A client writes to a name that is only reserved, with a time to live. So what nobody confirms
+    vanishes by itself, also when the client or the node was killed.
+    """
+
+    async def confirm(self, refs: Sequence[BlockRef]) -> list[StoreError | None]:
+        """
+        Let copies that clients wrote count as stored: they stay, and scans find them.
+
+        Returns:
+            None for a copy that is stored now as if by `put`; BlockLostError where there is none
+            of its size under the reserved name; StoreUnavailableError where the store does not
+            answer, and the copy may be stored or not.
+        """
+        ...
+
+    async def discard(self, refs: Sequence[BlockRef]) -> None:
+        """
+        Erase copies that are not confirmed; those that are not there are passed over.
+
+        Raises:
+            StoreUnavailableError: If the store does not answer.
+        """
         ...

@@ -1,6 +1,6 @@
 """A `BlockStore` in memory: for tests that are not about a store."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from cachenode.store import CopyRead, CopyWrite, ScanPart, StoreCheck
 from hearthkv.core.block_frame import (
@@ -10,6 +10,7 @@ from hearthkv.core.block_frame import (
     encode_frame,
 )
 from hearthkv.core.block_ref import BlockRef
+from hearthkv.core.direct_path import BlockAddress
 from hearthkv.core.errors import (
     BlockLostError,
     FrameError,
@@ -30,6 +31,9 @@ class MemoryStore:
         self.stored: dict[Name, bytes] = {}
         self.trouble: StoreError | None = None
         self.is_full = False
+        self.address_of: Callable[[BlockRef], BlockAddress | None] = lambda _: None
+        """Where it says that a copy lies."""
+
         self._is_same = False
 
     @property
@@ -94,6 +98,9 @@ class MemoryStore:
             return StoreCheck(trouble=str(self.trouble), is_same=False)
         was_same, self._is_same = self._is_same, True
         return StoreCheck(trouble="the store is full" if self.is_full else "", is_same=was_same)
+
+    def locate(self, refs: Sequence[BlockRef]) -> list[BlockAddress | None]:
+        return [self.address_of(ref) for ref in refs]
 
     async def close(self) -> None:
         pass

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cachenode import events
 from cachenode.catalog import Catalog
 from cachenode.eviction import policy_named
+from cachenode.hit_counts import HitCounts
 from cachenode.node import CacheNode, NodeIdentity
 from cachenode.plans import TierLimits, WriteTicket
 from cachenode.store import BlockStore, CopyWrite
@@ -155,6 +156,7 @@ class Parts:
 
     catalog: Catalog
     stores: TierStores
+    hits: HitCounts
     telemetry: Telemetry
     meters: PrometheusMeters
     clock: ManualClock
@@ -173,7 +175,7 @@ def parts_over(stores: Mapping[Tier, BlockStore], *, blocks_max: int = BLOCKS_MA
         policy=policy_named("lru_with_media_priority"),
     )
     tier_stores = TierStores(catalog, stores, clock=clock, telemetry=telemetry)
-    return Parts(catalog, tier_stores, telemetry, meters, clock)
+    return Parts(catalog, tier_stores, HitCounts(), telemetry, meters, clock)
 
 
 async def hold(parts: Parts, keys: Sequence[bytes]) -> list[BlockRef]:

@@ -10,6 +10,9 @@ from hearthkv.core.session_id import NodeId, SessionId
 
 PROOF_BYTES = 32
 
+RESERVED_BLOCKS_MAX = 256
+"""Blocks of one reservation."""
+
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
@@ -86,7 +89,7 @@ class Located:
 
     blocks: tuple[LocatedBlock, ...]
     end: ReadEnd
-    """Why it ends."""
+    """Why it ends. UNAVAILABLE: the next block is held, and a read from the node may give it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,8 @@ class ReserveQuery:
     Asks for room for blocks of which each is the parent of the next.
 
     Raises:
-        BadRequestError: If there is not one checksum a key, or the parent's key is of another
-            width.
+        BadRequestError: If there are too many blocks or not one checksum a key, or the parent's
+            key is of another width.
     """
 
     proof: bytes = field(repr=False)
@@ -108,6 +111,10 @@ class ReserveQuery:
     checksums: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if len(self.keys) > RESERVED_BLOCKS_MAX:
+            raise BadRequestError(
+                f"reservation has {len(self.keys)} blocks, must have {RESERVED_BLOCKS_MAX} at most"
+            )
         if len(self.checksums) != len(self.keys):
             raise BadRequestError(
                 f"reservation has {len(self.checksums)} checksums, must have {len(self.keys)}"
@@ -128,7 +135,7 @@ class ReservedCopy:
 
 @dataclass(frozen=True, slots=True)
 class ThroughNode:
-    """There is room, but not where the client can write: the block is to go through the node."""
+    """There is no room now where the client can write: the block is to go through the node."""
 
 
 @dataclass(frozen=True, slots=True)

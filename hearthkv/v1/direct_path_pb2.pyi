@@ -200,7 +200,9 @@ class LocateResponse(_message.Message):
     OFFSETS_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     end: _cache_node_pb2.ReadEnd.ValueType
-    """Why the prefix ends."""
+    """Why the prefix ends. UNAVAILABLE: the next block is held, but can't be had directly
+    now; `CacheNode.Read` from there on may give it.
+    """
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___LocatedRun]:
         """The blocks, run by run."""
@@ -260,7 +262,7 @@ class ReserveRequest(_message.Message):
 
     @_builtins.property
     def keys(self) -> _block_pb2.PackedKeys:
-        """Keys of the blocks; each is the parent of the next."""
+        """Keys of the blocks, 256 at most; each is the parent of the next."""
 
     @_builtins.property
     def checksums(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -343,8 +345,8 @@ class ReservedBlock(_message.Message):
 
     @_builtins.property
     def through_node(self) -> Global___ThroughNode:
-        """There is room, but not in DRAM: this block, and those after it, are to be sent
-        through `CacheNode.Write`.
+        """There is no room in DRAM for a client to write to now: this block, and those after
+        it, are to be sent through `CacheNode.Write`.
         """
 
     def __init__(
@@ -381,7 +383,9 @@ class ReserveResponse(_message.Message):
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """How long the room is kept, and the time to live that the copies must be given."""
+        """How long the room is kept, from the moment of the call. The client has ended its
+        writes by then, and gives each copy this time to live.
+        """
 
     def __init__(
         self,
@@ -452,7 +456,7 @@ Global___CommitResponse: _TypeAlias = CommitResponse  # noqa: Y015
 
 @_typing.final
 class AbortRequest(_message.Message):
-    """Gives a reservation up."""
+    """Gives a reservation up, when the client has ended its writes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

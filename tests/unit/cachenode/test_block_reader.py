@@ -50,7 +50,12 @@ def query(keys: list[bytes]) -> ReadQuery:
 
 def reader(parts: Parts, tasks: asyncio.TaskGroup, ahead: int) -> BlockReader:
     return BlockReader(
-        parts.catalog, parts.stores, tasks=tasks, ahead=ahead, telemetry=parts.telemetry
+        parts.catalog,
+        parts.stores,
+        tasks=tasks,
+        ahead=ahead,
+        hits=parts.hits,
+        telemetry=parts.telemetry,
     )
 
 
@@ -81,10 +86,10 @@ async def test_what_was_read_of_what_was_asked_for_is_the_hit_ratio(parts):
     await hold(parts, keys[:3])
     async with asyncio.TaskGroup() as tasks:
         blocks = reader(parts, tasks, 1)
-        assert blocks.hit_ratio() == {Tier.HBM: 0, Tier.DRAM: 0, Tier.SSD: 0}
+        assert parts.hits.ratios() == {Tier.HBM: 0, Tier.DRAM: 0, Tier.SSD: 0}
         steps = [step async for step in blocks.read(query(keys))]
         assert steps[-1] is ReadEnd.MISS
-        assert blocks.hit_ratio() == {Tier.HBM: 0, Tier.DRAM: 0.75, Tier.SSD: 0}
+        assert parts.hits.ratios() == {Tier.HBM: 0, Tier.DRAM: 0.75, Tier.SSD: 0}
 
 
 def test_a_chunk_has_a_bound():

@@ -16,7 +16,7 @@ from hearthkv.telemetry import NoMeters, Telemetry
 EVENTS = [
     kind
     for _, kind in inspect.getmembers(events, inspect.isclass)
-    if kind.__module__ == events.__name__
+    if kind.__module__ == events.__name__ and hasattr(kind, "LEVEL")
 ]
 
 
@@ -33,6 +33,7 @@ def example(kind: type):
         str: "x",
         Tier: Tier.DRAM,
         WriteStatus: WriteStatus.STORED,
+        events.ReservationEnd: events.ReservationEnd.EXPIRED,
         Mapping[str, int]: {"dram": 3},
         Mapping[str, float]: {"dram": 0.5},
     }

@@ -4,7 +4,7 @@ import pytest
 
 from hearthkv.core.block_io import WriteStart
 from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.direct_path import Attachment, ReserveQuery
+from hearthkv.core.direct_path import RESERVED_BLOCKS_MAX, Attachment, ReserveQuery
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import NodeId
@@ -17,6 +17,12 @@ def test_a_reservation_has_one_checksum_a_key():
     assert ReserveQuery(b"", START, KEYS, b"", (1, 2)).keys == KEYS
     with pytest.raises(BadRequestError, match="has 1 checksums, must have 2"):
         ReserveQuery(b"", START, KEYS, b"", (1,))
+
+
+def test_a_reservation_has_a_bound():
+    keys = PackedKeys(b"k" * 16 * (RESERVED_BLOCKS_MAX + 1), 16)
+    with pytest.raises(BadRequestError, match="has 257 blocks, must have 256 at most"):
+        ReserveQuery(b"", START, keys, b"", (0,) * len(keys))
 
 
 def test_the_key_before_the_first_is_as_wide_as_the_others():
