@@ -66,10 +66,14 @@ class FileReader:
     Args:
         folder: Where the files are.
         is_direct: Read past the page cache, where the file system lets us.
+        descriptors_max: Files that stay open between two reads.
     """
 
-    def __init__(self, folder: Path, *, is_direct: bool) -> None:
+    def __init__(
+        self, folder: Path, *, is_direct: bool, descriptors_max: int = DESCRIPTORS_MAX
+    ) -> None:
         self.folder = folder
+        self._descriptors_max = descriptors_max
         self.is_direct = is_direct
         self.takes_direct = True
         """False once the file system refused O_DIRECT, and was read through the page cache."""
@@ -109,6 +113,10 @@ class FileReader:
             for file in self._open.values():
                 _let_go(file)
             self._open.clear()
+
+    def open(self, path: Path, flags: int) -> int:
+        """Ask the kernel for a descriptor."""
+        return os.open(path, flags | os.O_CLOEXEC)
 
     def preadv(
         self, descriptor: int, parts: Sequence[memoryview], offset: int, flags: int = 0
@@ -200,7 +208,7 @@ class FileReader:
             file.readers += 1
             if file is not opened:  # somebody was faster
                 os.close(opened.descriptor)
-            if len(self._open) > DESCRIPTORS_MAX:
+            if len(self._open) > self._descriptors_max:
                 _let_go(self._open.popitem(last=False)[1])
             return file
 
@@ -208,14 +216,14 @@ class FileReader:
         path = self.folder / name
         if self.is_direct:
             try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+                descriptor = self.open(path, os.O_RDONLY | os.O_DIRECT)
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
                 self.takes_direct = False
             else:
                 return _OpenFile(descriptor, is_direct=True)
-        return _OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC), is_direct=False)
+        return _OpenFile(self.open(path, os.O_RDONLY), is_direct=False)
 
     @contextmanager
     def _bounce(self) -> Iterator[memoryview]:
@@ -254,7 +262,7 @@ def _scatter(source: memoryview, parts: Sequence[memoryview]) -> None:
         part[:count] = source[at : at + count]
         at += count
         if at == len(source):
-            return
+            break
 
 
 def _let_go(file: _OpenFile) -> None:
