@@ -13,7 +13,7 @@ from cachenode.hit_counts import HitCounts
 from cachenode.store import CopyRead
 from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
-from hearthkv.core.block_io import BlockChunk, BlockHeader, ReadEnd, ReadQuery
+from hearthkv.core.block_io import BlockHeader, ReadEnd, ReadQuery, ReadStep
 from hearthkv.core.block_ref import BlockRef
 from hearthkv.telemetry import Telemetry
 
@@ -48,7 +48,7 @@ class BlockReader:
         self._telemetry = telemetry
         self._hits = hits
 
-    async def read(self, query: ReadQuery) -> AsyncGenerator[BlockChunk | ReadEnd, None]:
+    async def read(self, query: ReadQuery) -> AsyncGenerator[ReadStep, None]:
         """Give the blocks in order, cut into chunks, and last the reason for the end (I5)."""
         plan = self._catalog.plan_read(query.namespace_id, query.keys, query.session_id)
         self._hits.asked(len(query.keys))
@@ -64,7 +64,7 @@ class BlockReader:
                         ref.key, ref.parent_key, ref.size_bytes, ref.checksum, ref.tier
                     )
                     for chunk in chunks_of(header, fetched):
-                        yield chunk
+                        yield (chunk,)
             yield plan.end
         finally:
             self._catalog.finish_read(plan)

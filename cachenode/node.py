@@ -26,8 +26,8 @@ from hearthkv.core.block_io import (
     NodeDescription,
     Pinned,
     PinQuery,
-    ReadEnd,
     ReadQuery,
+    ReadStep,
     WriteStart,
     WriteStatus,
 )
@@ -135,7 +135,7 @@ class CacheNode:
         """Count the leading blocks of a prompt that are held, by tier."""
         return self.catalog.match(query.namespace_id, query.keys)
 
-    async def read(self, query: ReadQuery) -> AsyncGenerator[BlockChunk | ReadEnd, None]:
+    async def read(self, query: ReadQuery) -> AsyncGenerator[ReadStep, None]:
         """
         Give the longest held run of blocks in order, and last the reason why it ends.
 

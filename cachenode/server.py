@@ -17,7 +17,7 @@ from cachenode.eviction import policy_named
 from cachenode.node import CacheNode, NodeIdentity
 from cachenode.plans import TierLimits
 from cachenode.reporter import Reporter
-from cachenode.service import SERVICE_NAMES, CacheNodeService
+from cachenode.service import SERVICE_NAMES, CacheNodeService, add_to_server
 from cachenode.settings import CacheNodeSettings
 from cachenode.slab_allocator import slab_limits
 from cachenode.slab_files import SlabFiles
@@ -36,7 +36,6 @@ from hearthkv.grpc_server import add_standard_services, bind, new_server
 from hearthkv.metrics import MetricsPort, PrometheusMeters
 from hearthkv.process import announce_ready
 from hearthkv.telemetry import Telemetry
-from hearthkv.v1 import cache_node_pb2_grpc
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ async def running(
             is_parallel_read=kv_cache.parallel_read,
             is_prefetch_on=kv_cache.prefetch_enabled,
         )
-        cache_node_pb2_grpc.add_CacheNodeServicer_to_server(CacheNodeService(node), server)
+        add_to_server(CacheNodeService(node), server)
         health = add_standard_services(server, SERVICE_NAMES)
         await node.start()
         node.work_in_background()

@@ -1,7 +1,8 @@
 """
 The calls of a cache node.
 
-Thin on purpose: a call decodes, asks the node and encodes.
+Thin on purpose: a call decodes, asks the node and encodes. The two that carry payloads take and
+give bytes, which `codec.block_stream` packs with one copy.
 """
 
 import asyncio
@@ -10,10 +11,12 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 import grpc
+from grpc import aio
 
 from cachenode.node import CacheNode
 from hearthkv.codec import cache_node as codec
-from hearthkv.core.block_io import BlockChunk, WriteStart
+from hearthkv.codec.block_stream import pack_read_step, unpack_write_step
+from hearthkv.core.block_io import BlockChunk, WriteStart, WriteStep
 from hearthkv.core.errors import BadInputError, BadRequestError, PeerTimeoutError
 from hearthkv.grpc_server import Context, StatusTable, errors_as_status
 from hearthkv.v1 import cache_node_pb2 as pb2
@@ -45,7 +48,7 @@ class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
             matched = self._node.match(codec.decode_match_request(request))
             return codec.encode_match_response(matched)
 
-    # The stub knows handlers that yield their answers. This one writes them instead, because a
+    # The stub knows handlers that yield messages. This one writes bytes: it writes, because a
     # generator that a broken stream leaves behind is closed late and by another task.
     async def Read(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: pb2.ReadRequest, context: Context
@@ -55,12 +58,12 @@ class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
             query = codec.decode_read_request(request)
             async with aclosing(self._node.read(query)) as steps:
                 async for step in steps:
-                    message = codec.encode_read_step(step)
+                    message = pack_read_step(step)
                     async with _no_stall("took", self._stall_s):
                         await context.write(message)
 
-    async def Write(
-        self, request_iterator: AsyncIterator[pb2.WriteRequest], context: Context
+    async def Write(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request_iterator: AsyncIterator[bytes], context: Context
     ) -> pb2.WriteResponse:
         """Store blocks."""
         async with errors_as_status(context, STATUS_OF):
@@ -107,16 +110,32 @@ class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
         return codec.encode_describe_response(self._node.describe())
 
 
-async def _steps(
-    requests: AsyncIterator[pb2.WriteRequest], stall_s: float
-) -> AsyncIterator[WriteStart | BlockChunk]:
+def add_to_server(service: CacheNodeService, server: aio.Server) -> None:
+    """Have a server serve the contract."""
+    (name,) = SERVICE_NAMES
+    by_bytes = {
+        "Read": grpc.unary_stream_rpc_method_handler(
+            service.Read, request_deserializer=pb2.ReadRequest.FromString
+        ),
+        "Write": grpc.stream_unary_rpc_method_handler(
+            service.Write, response_serializer=pb2.WriteResponse.SerializeToString
+        ),
+    }
+    # gRPC looks among registered handlers, where the last one counts, then among generic ones,
+    # where the first one does. Its older releases know the latter alone.
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, by_bytes),))
+    cache_node_pb2_grpc.add_CacheNodeServicer_to_server(service, server)
+    server.add_registered_method_handlers(name, by_bytes)
+
+
+async def _steps(requests: AsyncIterator[bytes], stall_s: float) -> AsyncIterator[WriteStep]:
     """What a writer says, to the end."""
     while True:
         async with _no_stall("sent", stall_s):
             request = await anext(requests, None)
         if request is None:
             return
-        yield codec.decode_write_step(request)
+        yield unpack_write_step(request)
 
 
 @asynccontextmanager
@@ -136,8 +155,9 @@ async def _no_stall(verb: str, stall_s: float) -> AsyncIterator[None]:
         ) from None
 
 
-async def _chunks(steps: AsyncIterator[WriteStart | BlockChunk]) -> AsyncIterator[BlockChunk]:
+async def _chunks(steps: AsyncIterator[WriteStep]) -> AsyncIterator[BlockChunk]:
     async for step in steps:
         if isinstance(step, WriteStart):
             raise BadRequestError("write has a second start, must have one")
-        yield step
+        for chunk in step:
+            yield chunk

@@ -91,10 +91,11 @@ class Rig:
             async for step in steps:
                 if isinstance(step, ReadEnd):
                     return count, step
-                assert step.header is not None
-                assert step.header.key == keys[count]
-                assert bytes(step.data) == payload_of(keys[count])
-                count += 1
+                for chunk in step:
+                    assert chunk.header is not None
+                    assert chunk.header.key == keys[count]
+                    assert bytes(chunk.data) == payload_of(keys[count])
+                    count += 1
         raise AssertionError("the read has no end")
 
     def match(self, keys: Sequence[bytes]) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 from grpc import aio
 
@@ -12,7 +13,17 @@ from hearthkv.client.peer_calls import PeerCalls, next_message, understood
 from hearthkv.client.prefix_assembly import PrefixAssembly
 from hearthkv.client.settings import ClientSettings
 from hearthkv.codec import cache_node as codec
+from hearthkv.codec.block import messages_of
+from hearthkv.codec.block_stream import (
+    READ_METHOD,
+    WRITE_METHOD,
+    pack_read_request,
+    pack_write_step,
+    unpack_read_step,
+    unpack_write_response,
+)
 from hearthkv.core.block_io import (
+    CHUNK_BYTES_MAX,
     BlockChunk,
     DropTarget,
     KeysQuery,
@@ -21,14 +32,16 @@ from hearthkv.core.block_io import (
     PinQuery,
     ReadEnd,
     ReadQuery,
+    ReadStep,
     WriteStart,
     WriteStatus,
+    WriteStep,
 )
 from hearthkv.core.errors import BadInputError, PeerContractError, PeerTimeoutError
 from hearthkv.core.tier import TierCounts
 from hearthkv.v1.cache_node_pb2_grpc import CacheNodeStub
 
-_NextStep = Callable[[], Awaitable[BlockChunk | ReadEnd | None]]
+_NextStep = Callable[[], Awaitable[ReadStep | None]]
 """Gives the next step of a read; None where the stream is over."""
 
 SERVER_GRACE_S = 1.0
@@ -50,7 +63,12 @@ class NodeClient:
         self.address = address
         self.calls = calls
         self._stub = CacheNodeStub(channel)
+        # These two carry payloads, and so bytes instead of messages.
+        self._read: aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(READ_METHOD)
+        self._write: aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(WRITE_METHOD)
         self._settings = settings
+        self._takes_chunks = False
+        """Whether the node said that it takes several small blocks in one message."""
 
     async def match(self, query: KeysQuery) -> TierCounts:
         """Ask how many leading blocks are held."""
@@ -71,14 +89,14 @@ class NodeClient:
         Where an error is raised, the blocks that the assembly counts so far are right. A
         deadline that ends a read which made progress is no error: the node is not to blame.
         """
-        request = codec.encode_read_request(query)
+        request = pack_read_request(replace(query, takes_chunks=True))
         with self.calls.call(self.address):
             left_s = deadline.left_s(self.calls.clock.now())
-            call = self._stub.Read(request, timeout=left_s + SERVER_GRACE_S)
+            call = self._read(request, timeout=left_s + SERVER_GRACE_S)
 
-            async def next_step() -> BlockChunk | ReadEnd | None:
+            async def next_step() -> ReadStep | None:
                 message = await next_message(call)
-                return None if message is None else codec.decode_read_step(message)
+                return None if message is None else unpack_read_step(message)
 
             try:
                 await self._fill(assembly, next_step, deadline)
@@ -102,7 +120,9 @@ class NodeClient:
                 raise PeerTimeoutError(f"{self.address} sent nothing for {wait_s:.3g} s") from None
             if step is None:
                 raise PeerContractError("read ends without a reason, must give one")
-            assembly.take(step)
+            for part in (step,) if isinstance(step, ReadEnd) else step:
+                if not assembly.is_over:
+                    assembly.take(part)
 
     async def _see_out(self, next_step: _NextStep, deadline: Deadline) -> None:
         """Let a complete read end by itself; what comes now changes nothing any more."""
@@ -119,12 +139,17 @@ class NodeClient:
         """Write blocks, parents before children; return what became of each."""
         # Where the node ends the call before it has read all, gRPC may tell INTERNAL instead of
         # the node's status: a refusal either way.
-        steps: Iterable[WriteStart | BlockChunk] = itertools.chain([start], chunks)
+        bytes_max = CHUNK_BYTES_MAX if self._takes_chunks else 0
+        self._takes_chunks = False  # until it says so again: another may answer there by now
+        steps: Iterable[WriteStep] = itertools.chain([start], messages_of(chunks, bytes_max))
         with self.calls.call(self.address):
-            answer = await self._stub.Write(
-                (codec.encode_write_step(step) for step in steps), timeout=self._settings.save_s
+            answer = unpack_write_response(
+                understood(
+                    await self._write(map(pack_write_step, steps), timeout=self._settings.save_s)
+                )
             )
-            return codec.decode_write_response(understood(answer))
+            self._takes_chunks = answer.takes_chunks
+            return answer.statuses
 
     async def prefetch(self, query: KeysQuery) -> int:
         """Have a prefix lifted to DRAM; return how many blocks are queued for it."""

@@ -1,6 +1,6 @@
 """`block.proto` to core types and back. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockChunk, BlockHeader
 from hearthkv.core.block_key import KEY_WIDTH_MAX, PackedKeys
@@ -118,47 +118,76 @@ def encode_usage(usage: TierUsage) -> block_pb2.TierUsage:
     )
 
 
-def decode_chunk(message: block_pb2.BlockChunk) -> BlockChunk:
+def decode_header(message: block_pb2.BlockHeader) -> BlockHeader:
     """
-    Return a part of a block.
+    Return what is known of a block before its bytes.
 
     Raises:
         BadKeysError: If a key's width is impossible or differs from its parent's.
         BlockSizeError: If the block is announced as larger than any block may be.
-        BadRequestError: If the part is longer than a chunk may be, or the tier unknown.
+        BadRequestError: If the tier is unknown.
     """
-    if len(message.data) > CHUNK_BYTES_MAX:
-        raise BadRequestError(f"chunk is {len(message.data)} bytes, must be <= {CHUNK_BYTES_MAX}")
-    if not message.HasField("header"):
-        return BlockChunk(None, message.data)
-    header = message.header
-    if not 1 <= len(header.key) <= KEY_WIDTH_MAX:
-        raise BadKeysError(f"key is {len(header.key)} bytes, must be 1 to {KEY_WIDTH_MAX}")
-    if header.parent_key and len(header.parent_key) != len(header.key):
+    if not 1 <= len(message.key) <= KEY_WIDTH_MAX:
+        raise BadKeysError(f"key is {len(message.key)} bytes, must be 1 to {KEY_WIDTH_MAX}")
+    if message.parent_key and len(message.parent_key) != len(message.key):
         raise BadKeysError(
-            f"parent_key is {len(header.parent_key)} bytes, must be empty or {len(header.key)}"
+            f"parent_key is {len(message.parent_key)} bytes, must be empty or {len(message.key)}"
         )
-    if header.size_bytes > BLOCK_BYTES_MAX:
-        raise BlockSizeError(f"block is {header.size_bytes} bytes, must be <= {BLOCK_BYTES_MAX}")
-    tier = decode_tier(header.tier) if header.tier else None
-    return BlockChunk(
-        BlockHeader(header.key, header.parent_key, header.size_bytes, header.checksum, tier),
-        message.data,
+    if message.size_bytes > BLOCK_BYTES_MAX:
+        raise BlockSizeError(f"block is {message.size_bytes} bytes, must be <= {BLOCK_BYTES_MAX}")
+    tier = decode_tier(message.tier) if message.tier else None
+    return BlockHeader(message.key, message.parent_key, message.size_bytes, message.checksum, tier)
+
+
+def encode_header(header: BlockHeader) -> block_pb2.BlockHeader:
+    """Return what is known of a block before its bytes as a message."""
+    return block_pb2.BlockHeader(
+        key=header.key,
+        parent_key=header.parent_key,
+        size_bytes=header.size_bytes,
+        checksum=header.checksum,
+        tier=block_pb2.TIER_UNSPECIFIED if header.tier is None else encode_tier(header.tier),
     )
+
+
+def new_chunk(header: block_pb2.BlockHeader | None, data: bytes | memoryview) -> BlockChunk:
+    """
+    Return a part of a block whose fields came in a message.
+
+    Raises:
+        BadInputError: If the part is longer than a chunk may be, or for the header's sake.
+    """
+    if len(data) > CHUNK_BYTES_MAX:
+        raise BadRequestError(f"chunk is {len(data)} bytes, must be <= {CHUNK_BYTES_MAX}")
+    return BlockChunk(None if header is None else decode_header(header), data)
+
+
+def decode_chunk(message: block_pb2.BlockChunk) -> BlockChunk:
+    """Return a part of a block; raises BadInputError as `new_chunk` does."""
+    return new_chunk(message.header if message.HasField("header") else None, message.data)
 
 
 def encode_chunk(chunk: BlockChunk) -> block_pb2.BlockChunk:
     """Return a part of a block as a message; copies the payload once."""
-    message = block_pb2.BlockChunk(data=bytes(chunk.data))
-    if chunk.header is not None:
-        header = chunk.header
-        message.header.key = header.key
-        message.header.parent_key = header.parent_key
-        message.header.size_bytes = header.size_bytes
-        message.header.checksum = header.checksum
-        if header.tier is not None:
-            message.header.tier = encode_tier(header.tier)
-    return message
+    header = None if chunk.header is None else encode_header(chunk.header)
+    return block_pb2.BlockChunk(header=header, data=bytes(chunk.data))
+
+
+def decode_chunks(message: block_pb2.BlockChunks) -> tuple[BlockChunk, ...]:
+    """
+    Return the parts of small blocks that came together.
+
+    Raises:
+        BadInputError: If there is none, or one of them can't be understood.
+    """
+    if not message.chunks:
+        raise BadRequestError("message has 0 chunks, must have at least 1")
+    return tuple(decode_chunk(chunk) for chunk in message.chunks)
+
+
+def encode_chunks(chunks: Iterable[BlockChunk]) -> block_pb2.BlockChunks:
+    """Return the parts of small blocks as one message; copies the payloads once."""
+    return block_pb2.BlockChunks(chunks=[encode_chunk(chunk) for chunk in chunks])
 
 
 def chunks_of(header: BlockHeader, payload: bytes | memoryview) -> Iterable[BlockChunk]:
@@ -167,3 +196,25 @@ def chunks_of(header: BlockHeader, payload: bytes | memoryview) -> Iterable[Bloc
     yield BlockChunk(header, view[:CHUNK_BYTES_MAX])
     for at in range(CHUNK_BYTES_MAX, len(view), CHUNK_BYTES_MAX):
         yield BlockChunk(None, view[at : at + CHUNK_BYTES_MAX])
+
+
+def messages_of(
+    chunks: Iterable[BlockChunk], bytes_max: int = CHUNK_BYTES_MAX
+) -> Iterator[tuple[BlockChunk, ...]]:
+    """
+    Gather chunks that go into one message.
+
+    Args:
+        chunks: In order; they stay in order.
+        bytes_max: Payload bytes of a message with several chunks; 0 leaves every chunk alone.
+    """
+    gathered: list[BlockChunk] = []
+    gathered_bytes = 0
+    for chunk in chunks:
+        if gathered and gathered_bytes + len(chunk.data) > bytes_max:
+            yield tuple(gathered)
+            gathered, gathered_bytes = [], 0
+        gathered.append(chunk)
+        gathered_bytes += len(chunk.data)
+    if gathered:
+        yield tuple(gathered)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from hearthkv.codec import block
 from hearthkv.core.block_io import (
-    BlockChunk,
     DropBlocks,
     DropNamespace,
     DropSession,
@@ -16,8 +15,10 @@ from hearthkv.core.block_io import (
     PinQuery,
     ReadEnd,
     ReadQuery,
+    ReadStep,
     WriteStart,
     WriteStatus,
+    WriteStep,
 )
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import check_namespace_id
@@ -73,6 +74,7 @@ def decode_read_request(message: pb2.ReadRequest) -> ReadQuery:
         block.decode_keys(message.keys),
         message.first_block,
         optional_session(message.session_id),
+        message.takes_chunks,
     )
 
 
@@ -83,32 +85,37 @@ def encode_read_request(query: ReadQuery) -> pb2.ReadRequest:
         keys=block.encode_keys(query.keys),
         first_block=query.first_block,
         session_id=query.session_id or "",
+        takes_chunks=query.takes_chunks,
     )
 
 
-def encode_read_step(step: BlockChunk | ReadEnd) -> pb2.ReadResponse:
+def encode_read_step(step: ReadStep) -> pb2.ReadResponse:
     """Return one step of a read as a message."""
     if isinstance(step, ReadEnd):
         return pb2.ReadResponse(end=READ_END[step])
-    return pb2.ReadResponse(chunk=block.encode_chunk(step))
+    if len(step) == 1:
+        return pb2.ReadResponse(chunk=block.encode_chunk(step[0]))
+    return pb2.ReadResponse(chunks=block.encode_chunks(step))
 
 
-def decode_read_step(message: pb2.ReadResponse) -> BlockChunk | ReadEnd:
+def decode_read_step(message: pb2.ReadResponse) -> ReadStep:
     """
     Return one step of a read.
 
     Raises:
-        BadInputError: If the message is empty, or its chunk or its end can't be understood.
+        BadInputError: If the message is empty, or its chunks or its end can't be understood.
     """
     kind = message.WhichOneof("step")
     if kind == "chunk":
-        return block.decode_chunk(message.chunk)
+        return (block.decode_chunk(message.chunk),)
+    if kind == "chunks":
+        return block.decode_chunks(message.chunks)
     if kind == "end" and message.end in READ_END_OF:
         return READ_END_OF[message.end]
     raise BadRequestError(f"read step is {kind!r} ({message.end}), must be a chunk or a known end")
 
 
-def decode_write_step(message: pb2.WriteRequest) -> WriteStart | BlockChunk:
+def decode_write_step(message: pb2.WriteRequest) -> WriteStep:
     """
     Return one step of a write.
 
@@ -119,15 +126,19 @@ def decode_write_step(message: pb2.WriteRequest) -> WriteStart | BlockChunk:
     if kind == "start":
         return decode_write_start(message.start)
     if kind == "chunk":
-        return block.decode_chunk(message.chunk)
+        return (block.decode_chunk(message.chunk),)
+    if kind == "chunks":
+        return block.decode_chunks(message.chunks)
     raise BadRequestError("write step is empty, must be a start or a chunk")
 
 
-def encode_write_step(step: WriteStart | BlockChunk) -> pb2.WriteRequest:
+def encode_write_step(step: WriteStep) -> pb2.WriteRequest:
     """Return one step of a write as a message."""
     if isinstance(step, WriteStart):
         return pb2.WriteRequest(start=encode_write_start(step))
-    return pb2.WriteRequest(chunk=block.encode_chunk(step))
+    if len(step) == 1:
+        return pb2.WriteRequest(chunk=block.encode_chunk(step[0]))
+    return pb2.WriteRequest(chunks=block.encode_chunks(step))
 
 
 def decode_write_start(message: pb2.WriteStart) -> WriteStart:
@@ -144,7 +155,9 @@ def encode_write_start(start: WriteStart) -> pb2.WriteStart:
 
 def encode_write_response(statuses: Iterable[WriteStatus]) -> pb2.WriteResponse:
     """Return what became of the blocks as a message."""
-    return pb2.WriteResponse(statuses=[WRITE_STATUS[status] for status in statuses])
+    return pb2.WriteResponse(
+        statuses=[WRITE_STATUS[status] for status in statuses], takes_chunks=True
+    )
 
 
 def decode_write_response(message: pb2.WriteResponse) -> list[WriteStatus]:

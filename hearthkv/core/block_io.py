@@ -2,6 +2,7 @@
 
 import enum
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.errors import BadRequestError
@@ -72,6 +73,24 @@ class WriteStart:
     session_id: SessionId | None
 
 
+ReadStep: TypeAlias = tuple[BlockChunk, ...] | ReadEnd
+"""What one message of a read carries: chunks that follow each other, at least one, or its end."""
+
+WriteStep: TypeAlias = tuple[BlockChunk, ...] | WriteStart
+"""What one message of a write carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAnswer:
+    """What a node says at the end of a write."""
+
+    statuses: list[WriteStatus]
+    """What became of the blocks, in the order of their headers."""
+
+    takes_chunks: bool
+    """Whether several small blocks may come in one message from now on."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadQuery:
     """Asks for the bytes of the longest held run of blocks."""
@@ -82,6 +101,8 @@ class ReadQuery:
     """Where in the prompt `keys` begin."""
 
     session_id: SessionId | None
+    takes_chunks: bool = False
+    """Whether several small blocks may come in one message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17hearthkv/v1/block.proto\x12\x0bhearthkv.v1\"-\n\nPackedKeys\x12\x0c\n\x04keys\x18\x01 \x01(\x0c\x12\x11\n\tkey_width\x18\x02 \x01(\r\"=\n\nTierBlocks\x12\x1f\n\x04tier\x18\x01 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12\x0e\n\x06\x62locks\x18\x02 \x01(\r\"\x8e\x01\n\tTierUsage\x12\x1f\n\x04tier\x18\x01 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12\x12\n\nused_bytes\x18\x02 \x01(\x04\x12\x16\n\x0ereserved_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06\x62locks\x18\x05 \x01(\x04\x12\x0f\n\x07trouble\x18\x06 \x01(\t\"N\n\rNamespaceSpec\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12\x12\n\nblock_size\x18\x02 \x01(\r\x12\x13\n\x0b\x62lock_bytes\x18\x03 \x01(\x04\"u\n\x0b\x42lockHeader\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x12\n\nparent_key\x18\x02 \x01(\x0c\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x04 \x01(\x06\x12\x1f\n\x04tier\x18\x05 \x01(\x0e\x32\x11.hearthkv.v1.Tier\"D\n\nBlockChunk\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.hearthkv.v1.BlockHeader\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c*G\n\x04Tier\x12\x14\n\x10TIER_UNSPECIFIED\x10\x00\x12\x0c\n\x08TIER_HBM\x10\x01\x12\r\n\tTIER_DRAM\x10\x02\x12\x0c\n\x08TIER_SSD\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17hearthkv/v1/block.proto\x12\x0bhearthkv.v1\"-\n\nPackedKeys\x12\x0c\n\x04keys\x18\x01 \x01(\x0c\x12\x11\n\tkey_width\x18\x02 \x01(\r\"=\n\nTierBlocks\x12\x1f\n\x04tier\x18\x01 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12\x0e\n\x06\x62locks\x18\x02 \x01(\r\"\x8e\x01\n\tTierUsage\x12\x1f\n\x04tier\x18\x01 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12\x12\n\nused_bytes\x18\x02 \x01(\x04\x12\x16\n\x0ereserved_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06\x62locks\x18\x05 \x01(\x04\x12\x0f\n\x07trouble\x18\x06 \x01(\t\"N\n\rNamespaceSpec\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12\x12\n\nblock_size\x18\x02 \x01(\r\x12\x13\n\x0b\x62lock_bytes\x18\x03 \x01(\x04\"u\n\x0b\x42lockHeader\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x12\n\nparent_key\x18\x02 \x01(\x0c\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x04 \x01(\x06\x12\x1f\n\x04tier\x18\x05 \x01(\x0e\x32\x11.hearthkv.v1.Tier\"D\n\nBlockChunk\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.hearthkv.v1.BlockHeader\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"6\n\x0b\x42lockChunks\x12\'\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x17.hearthkv.v1.BlockChunk*G\n\x04Tier\x12\x14\n\x10TIER_UNSPECIFIED\x10\x00\x12\x0c\n\x08TIER_HBM\x10\x01\x12\r\n\tTIER_DRAM\x10\x02\x12\x0c\n\x08TIER_SSD\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hearthkv.v1.block_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TIER']._serialized_start=564
-  _globals['_TIER']._serialized_end=635
+  _globals['_TIER']._serialized_start=620
+  _globals['_TIER']._serialized_end=691
   _globals['_PACKEDKEYS']._serialized_start=40
   _globals['_PACKEDKEYS']._serialized_end=85
   _globals['_TIERBLOCKS']._serialized_start=87
@@ -45,4 +45,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BLOCKHEADER']._serialized_end=492
   _globals['_BLOCKCHUNK']._serialized_start=494
   _globals['_BLOCKCHUNK']._serialized_end=562
+  _globals['_BLOCKCHUNKS']._serialized_start=564
+  _globals['_BLOCKCHUNKS']._serialized_end=618
 # @@protoc_insertion_point(module_scope)

@@ -5,8 +5,10 @@ The words that every service of HearthKV shares: tiers, packed keys, and the
 chunks in which a block travels.
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -240,3 +242,27 @@ class BlockChunk(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BlockChunk: _TypeAlias = BlockChunk  # noqa: Y015
+
+@_typing.final
+class BlockChunks(_message.Message):
+    """Small blocks in one message, which costs about as much as 100 KiB of payload by itself."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockChunk]:
+        """As they would come one by one; 1 MiB of payload at most, all together."""
+
+    def __init__(
+        self,
+        *,
+        chunks: _abc.Iterable[Global___BlockChunk] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockChunks: _TypeAlias = BlockChunks  # noqa: Y015

@@ -159,6 +159,7 @@ class ReadRequest(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     FIRST_BLOCK_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
+    TAKES_CHUNKS_FIELD_NUMBER: _builtins.int
     namespace_id: _builtins.bytes
     """The namespace. An unknown one is a miss, not an error."""
     first_block: _builtins.int
@@ -167,6 +168,10 @@ class ReadRequest(_message.Message):
     """
     session_id: _builtins.str
     """Session on whose behalf the blocks are read; may be empty."""
+    takes_chunks: _builtins.bool
+    """Whether the reader understands `ReadResponse.chunks`. Where it does not say so,
+    every chunk comes in a message of its own.
+    """
     @_builtins.property
     def keys(self) -> _block_pb2.PackedKeys:
         """Keys of the prompt's full blocks, in order."""
@@ -178,10 +183,11 @@ class ReadRequest(_message.Message):
         keys: _block_pb2.PackedKeys | None = ...,
         first_block: _builtins.int = ...,
         session_id: _builtins.str = ...,
+        takes_chunks: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_block", b"first_block", "keys", b"keys", "namespace_id", b"namespace_id", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_block", b"first_block", "keys", b"keys", "namespace_id", b"namespace_id", "session_id", b"session_id", "takes_chunks", b"takes_chunks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -195,23 +201,29 @@ class ReadResponse(_message.Message):
 
     CHUNK_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    CHUNKS_FIELD_NUMBER: _builtins.int
     end: Global___ReadEnd.ValueType
     """The last message: no more bytes follow."""
     @_builtins.property
     def chunk(self) -> _block_pb2.BlockChunk:
         """The next bytes."""
 
+    @_builtins.property
+    def chunks(self) -> _block_pb2.BlockChunks:
+        """Several small blocks; only to a reader that takes them."""
+
     def __init__(
         self,
         *,
         chunk: _block_pb2.BlockChunk | None = ...,
         end: Global___ReadEnd.ValueType = ...,
+        chunks: _block_pb2.BlockChunks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "step", b"step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "chunks", b"chunks", "end", b"end", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "chunks", b"chunks", "end", b"end", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_step: _TypeAlias = _typing.Literal["chunk", "end"]  # noqa: Y015
+    _WhichOneofReturnType_step: _TypeAlias = _typing.Literal["chunk", "end", "chunks"]  # noqa: Y015
     _WhichOneofArgType_step: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_step) -> _WhichOneofReturnType_step | None: ...
 
@@ -255,6 +267,7 @@ class WriteRequest(_message.Message):
 
     START_FIELD_NUMBER: _builtins.int
     CHUNK_FIELD_NUMBER: _builtins.int
+    CHUNKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def start(self) -> Global___WriteStart:
         """The first message, and only there."""
@@ -263,17 +276,22 @@ class WriteRequest(_message.Message):
     def chunk(self) -> _block_pb2.BlockChunk:
         """The next bytes."""
 
+    @_builtins.property
+    def chunks(self) -> _block_pb2.BlockChunks:
+        """Several small blocks; only to a node that takes them."""
+
     def __init__(
         self,
         *,
         start: Global___WriteStart | None = ...,
         chunk: _block_pb2.BlockChunk | None = ...,
+        chunks: _block_pb2.BlockChunks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "start", b"start", "step", b"step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "chunks", b"chunks", "start", b"start", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "start", b"start", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "chunks", b"chunks", "start", b"start", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_step: _TypeAlias = _typing.Literal["start", "chunk"]  # noqa: Y015
+    _WhichOneofReturnType_step: _TypeAlias = _typing.Literal["start", "chunk", "chunks"]  # noqa: Y015
     _WhichOneofArgType_step: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_step) -> _WhichOneofReturnType_step | None: ...
 
@@ -286,6 +304,9 @@ class WriteResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STATUSES_FIELD_NUMBER: _builtins.int
+    TAKES_CHUNKS_FIELD_NUMBER: _builtins.int
+    takes_chunks: _builtins.bool
+    """Whether the node understands `WriteRequest.chunks`, and may get them from now on."""
     @_builtins.property
     def statuses(self) -> _containers.RepeatedScalarFieldContainer[Global___WriteStatus.ValueType]:
         """One status a block, in the order of their headers."""
@@ -294,10 +315,11 @@ class WriteResponse(_message.Message):
         self,
         *,
         statuses: _abc.Iterable[Global___WriteStatus.ValueType] | None = ...,
+        takes_chunks: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["statuses", b"statuses"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["statuses", b"statuses", "takes_chunks", b"takes_chunks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -55,7 +55,10 @@ class Caller:
         self.stub = cache_node_pb2_grpc.CacheNodeStub(channel)
 
     async def send(self, *steps: WriteStart | BlockChunk) -> list[WriteStatus]:
-        requests = [codec.encode_write_step(step) for step in steps]
+        requests = [
+            codec.encode_write_step(step if isinstance(step, WriteStart) else (step,))
+            for step in steps
+        ]
         return codec.decode_write_response(await self.stub.Write(iter(requests)))
 
     async def write(
@@ -77,10 +80,11 @@ class Caller:
             step = codec.decode_read_step(message)
             if isinstance(step, ReadEnd):
                 return blocks, step
-            if step.header is not None:
-                blocks.append((step.header.key, b""))
+            (chunk,) = step
+            if chunk.header is not None:
+                blocks.append((chunk.header.key, b""))
             key, data = blocks[-1]
-            blocks[-1] = (key, data + step.data)
+            blocks[-1] = (key, data + chunk.data)
         raise AssertionError("the stream has no end")
 
     async def match(self, keys: Sequence[bytes]) -> int:

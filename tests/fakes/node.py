@@ -32,6 +32,8 @@ class FakeNode(CacheNodeServicer):
         self.blocks: dict[tuple[bytes, bytes], Held] = {}
         self.calls: Counter[str] = Counter()
         self.write_batches: list[list[bytes]] = []
+        self.write_messages = 0
+        self.takes_chunks = False
         self.troubles: dict[str, Stall | Fail] = {}
         self.read_bends: Callable[[list[cache_node_pb2.ReadResponse]], list[Step]] = list
         self.write_statuses: list[list[int]] = []
@@ -62,19 +64,22 @@ class FakeNode(CacheNodeServicer):
     async def Write(self, request_iterator, context):  # noqa: N802
         namespace_id, received = b"", []
         async for request in request_iterator:
+            self.write_messages += 1
             if request.HasField("start"):
                 namespace_id = request.start.namespace.namespace_id
-            elif request.chunk.HasField("header"):
-                received.append((request.chunk.header, bytearray(request.chunk.data)))
-            else:
-                received[-1][1].extend(request.chunk.data)
+                continue
+            for chunk in request.chunks.chunks or [request.chunk]:
+                if chunk.HasField("header"):
+                    received.append((chunk.header, bytearray(chunk.data)))
+                else:
+                    received[-1][1].extend(chunk.data)
         # A call that ends while its caller still writes may end there with another status.
         await self._enter("Write", context)
         self.write_batches.append([header.key for header, _ in received])
         if self.write_statuses:
             return cache_node_pb2.WriteResponse(statuses=self.write_statuses.pop(0))
         statuses = [self._store(namespace_id, header, bytes(data)) for header, data in received]
-        return cache_node_pb2.WriteResponse(statuses=statuses)
+        return cache_node_pb2.WriteResponse(statuses=statuses, takes_chunks=self.takes_chunks)
 
     async def Prefetch(self, request, context):  # noqa: N802
         await self._enter("Prefetch", context)

@@ -8,7 +8,7 @@ import pytest
 
 from cachenode.block_reader import AHEAD_MAX, BlockReader
 from cachenode.store import CopyRead
-from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockChunk, ReadEnd, ReadQuery
+from hearthkv.core.block_io import CHUNK_BYTES_MAX, ReadEnd, ReadQuery
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.errors import StoreError
 from hearthkv.core.tier import Tier
@@ -67,8 +67,8 @@ async def test_blocks_come_in_order_with_a_bounded_number_under_way(parts, store
         steps = [step async for step in reader(parts, tasks, ahead).read(query(keys))]
     *chunks, end = steps
     assert end is ReadEnd.COMPLETE
-    assert [chunk.header.key for chunk in chunks] == keys
-    assert {chunk.header.tier for chunk in chunks} == {Tier.DRAM}
+    assert [chunk.header.key for (chunk,) in chunks] == keys
+    assert {chunk.header.tier for (chunk,) in chunks} == {Tier.DRAM}
     assert store.under_way_max == ahead
 
 
@@ -77,7 +77,7 @@ async def test_a_reader_that_leaves_takes_its_reads_with_it(parts, store):
     await hold(parts, keys)
     async with asyncio.TaskGroup() as tasks:
         async with aclosing(reader(parts, tasks, AHEAD_MAX).read(query(keys))) as steps:
-            assert isinstance(await anext(steps), BlockChunk)
+            assert isinstance(await anext(steps), tuple)
         assert store.under_way == 0
 
 

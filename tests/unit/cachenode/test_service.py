@@ -8,11 +8,19 @@ import grpc
 import pytest
 from grpc import aio
 
-from cachenode.service import CacheNodeService
+from cachenode.service import CacheNodeService, add_to_server
 from hearthkv.codec import cache_node as codec
 from hearthkv.codec.block import chunks_of
+from hearthkv.codec.block_stream import WRITE_METHOD
 from hearthkv.codec.status import decode_reason
-from hearthkv.core.block_io import BlockChunk, DropNamespace, ReadQuery, WriteStart
+from hearthkv.core.block_io import (
+    BlockChunk,
+    DropNamespace,
+    ReadEnd,
+    ReadQuery,
+    WriteStart,
+    WriteStatus,
+)
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.tier import Tier
 from hearthkv.v1 import cache_node_pb2_grpc
@@ -27,20 +35,18 @@ SMALL_WINDOW = (("grpc.http2.lookahead_bytes", 65_536), ("grpc.http2.bdp_probe",
 @pytest.fixture
 async def node() -> AsyncIterator[tuple[Rig, cache_node_pb2_grpc.CacheNodeStub]]:
     stores = {tier: MemoryStore(tier) for tier in (Tier.DRAM, Tier.SSD)}
-    async with open_node(stores) as rig, _served(rig) as stub:
-        yield rig, stub
+    async with open_node(stores) as rig, _channel_to(rig) as channel:
+        yield rig, cache_node_pb2_grpc.CacheNodeStub(channel)
 
 
 @asynccontextmanager
-async def _served(rig: Rig) -> AsyncIterator[cache_node_pb2_grpc.CacheNodeStub]:
+async def _channel_to(rig: Rig) -> AsyncIterator[aio.Channel]:
     server = aio.server()
-    cache_node_pb2_grpc.add_CacheNodeServicer_to_server(
-        CacheNodeService(rig.node, stall_s=STALL_S), server
-    )
+    add_to_server(CacheNodeService(rig.node, stall_s=STALL_S), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with aio.insecure_channel(f"127.0.0.1:{port}", SMALL_WINDOW) as channel:
-        yield cache_node_pb2_grpc.CacheNodeStub(channel)
+        yield channel
     await server.stop(grace=None)
 
 
@@ -58,7 +64,7 @@ async def test_a_writer_that_stalls_is_given_up_and_keeps_what_it_sent(node, blo
     half = BlockChunk(header_of(b"h" * 16, keys[-1] if keys else b""), b"the first bytes")
     call = stub.Write()
     for step in [*steps_of(keys), half]:
-        await call.write(codec.encode_write_step(step))
+        await call.write(codec.encode_write_step(step if isinstance(step, WriteStart) else (step,)))
     with pytest.raises(aio.AioRpcError) as told:
         await call
     assert told.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -95,3 +101,42 @@ async def read_out(call) -> None:
             pass
     except aio.AioRpcError:
         return
+
+
+@pytest.mark.parametrize(("takes_chunks", "messages"), [(False, 10)])
+async def test_small_blocks_share_a_message_where_the_reader_takes_that(
+    node, takes_chunks: bool, messages: int
+):
+    rig, stub = node
+    keys = prompt(9)
+    await rig.write(keys)
+    query = ReadQuery(SPEC.namespace_id, PackedKeys.join(keys), 0, None, takes_chunks)
+    steps = [
+        codec.decode_read_step(message)
+        async for message in stub.Read(codec.encode_read_request(query))
+    ]
+    assert len(steps) == messages
+    *parts, end = steps
+    assert end is ReadEnd.COMPLETE
+    chunks = [chunk for part in parts for chunk in part]
+    assert [bytes(chunk.data) for chunk in chunks] == [payload_of(key) for key in keys]
+
+
+async def test_small_blocks_may_be_written_together(node):
+    rig, stub = node
+    keys = prompt(9)
+    start, *chunks = steps_of(keys)
+    requests = [codec.encode_write_step(start), codec.encode_write_step(tuple(chunks))]
+    answer = await stub.Write(iter(requests))
+    assert codec.decode_write_response(answer) == [WriteStatus.STORED] * 9
+    assert answer.takes_chunks
+    assert rig.match(keys) == 9
+
+
+async def test_bytes_that_are_no_message_are_refused_as_bad_input():
+    async with open_node({Tier.DRAM: MemoryStore()}) as rig, _channel_to(rig) as channel:
+        call = channel.stream_unary(WRITE_METHOD)(iter([b"no message"]))
+        with pytest.raises(aio.AioRpcError) as told:
+            await call
+    assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert decode_reason(told.value.trailing_metadata()) == "BAD_REQUEST"

@@ -10,6 +10,7 @@ from hearthkv.client.prefix_assembly import PrefixAssembly
 from hearthkv.client.settings import ClientSettings
 from hearthkv.codec.block import chunks_of
 from hearthkv.core.block_io import (
+    BlockChunk,
     BlockHeader,
     DropSession,
     KeysQuery,
@@ -19,10 +20,10 @@ from hearthkv.core.block_io import (
     WriteStatus,
 )
 from hearthkv.core.checksum import block_checksum
-from hearthkv.core.errors import PeerContractError, PeerTimeoutError
+from hearthkv.core.errors import PeerContractError, PeerRefusedError, PeerTimeoutError
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import TierCounts
-from hearthkv.v1 import block_pb2
+from hearthkv.v1 import block_pb2, cache_node_pb2
 from tests.fakes.misbehaviour import Fail, Stall
 from tests.fakes.node import FakeNode
 from tests.fakes.servers import serving
@@ -124,20 +125,7 @@ async def test_what_comes_after_the_last_block_changes_nothing(
 
 async def test_blocks_are_written_and_their_statuses_come_back(channels: Channels):
     node = holding(1)
-    headers = [
-        BlockHeader(
-            key=KEYS[index],
-            parent_key=KEYS[index - 1] if index else b"",
-            size_bytes=BLOCK_BYTES,
-            checksum=block_checksum(SPEC.namespace_id, KEYS[index], PAYLOADS[index]),
-        )
-        for index in (0, 1, 3)
-    ]
-    chunks = [
-        chunk
-        for header, index in zip(headers, (0, 1, 3), strict=True)
-        for chunk in chunks_of(header, PAYLOADS[index])
-    ]
+    chunks = chunks_of_blocks(0, 1, 3)
     async with serving(node) as address:
         statuses = await node_client(channels, address).write(WriteStart(SPEC, None), chunks)
     assert statuses == [
@@ -145,6 +133,74 @@ async def test_blocks_are_written_and_their_statuses_come_back(channels: Channel
         WriteStatus.STORED,
         WriteStatus.PARENT_MISSING,
     ]
+
+
+def chunks_of_blocks(*indexes: int) -> list[BlockChunk]:
+    headers = [
+        BlockHeader(
+            key=KEYS[index],
+            parent_key=KEYS[index - 1] if index else b"",
+            size_bytes=BLOCK_BYTES,
+            checksum=block_checksum(SPEC.namespace_id, KEYS[index], PAYLOADS[index]),
+        )
+        for index in indexes
+    ]
+    return [
+        chunk
+        for header, index in zip(headers, indexes, strict=True)
+        for chunk in chunks_of(header, PAYLOADS[index])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("takes_chunks", "messages"), [(False, [3, 6]), (True, [3, 5])], ids=["not-said", "said"]
+)
+async def test_small_blocks_share_a_message_once_the_node_said_so(
+    channels: Channels, takes_chunks: bool, messages: list[int]
+):
+    node = holding(0)
+    node.takes_chunks = takes_chunks
+    counts = []
+    async with serving(node) as address:
+        client = node_client(channels, address)
+        for indexes in ((0, 1), (2, 3)):
+            chunks = chunks_of_blocks(*indexes)
+            statuses = await client.write(WriteStart(SPEC, None), chunks)
+            assert statuses == [WriteStatus.STORED] * 2
+            counts.append(node.write_messages)
+    assert counts == messages
+
+
+async def test_a_node_that_fails_may_be_another_one_next_time(channels: Channels):
+    node = holding(0)
+    node.takes_chunks = True
+    async with serving(node) as address:
+        client = node_client(channels, address)
+        await client.write(WriteStart(SPEC, None), chunks_of_blocks(0))
+        node.troubles["Write"] = Fail(grpc.StatusCode.INVALID_ARGUMENT)
+        with pytest.raises(PeerRefusedError):
+            await client.write(WriteStart(SPEC, None), chunks_of_blocks(1, 2))
+        del node.troubles["Write"]
+        node.write_messages = 0
+        await client.write(WriteStart(SPEC, None), chunks_of_blocks(1, 2))
+    assert node.write_messages == 3
+
+
+async def test_blocks_that_share_a_message_are_read(channels: Channels):
+    node = holding()
+    node.read_bends = lambda steps: [together(steps[:-1]), steps[-1]]
+    async with serving(node) as address:
+        assembly, buffer = new_assembly()
+        await node_client(channels, address).read(READ, assembly, LATER)
+    assert assembly.is_complete
+    assert buffer == b"".join(PAYLOADS)
+    assert node.last_read is not None
+    assert node.last_read.takes_chunks
+
+
+def together(steps: list[cache_node_pb2.ReadResponse]) -> cache_node_pb2.ReadResponse:
+    chunks = block_pb2.BlockChunks(chunks=[step.chunk for step in steps])
+    return cache_node_pb2.ReadResponse(chunks=chunks)
 
 
 async def test_the_calls_for_people_are_answered(channels: Channels):

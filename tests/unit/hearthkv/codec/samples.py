@@ -79,9 +79,10 @@ SPEC = st.builds(
     NamespaceSpec, NAMESPACE_ID, st.integers(1, 65_536), st.integers(1, BLOCK_BYTES_MAX)
 )
 CHUNK = st.builds(BlockChunk, st.none() | block_headers(), CHUNK_DATA)
+CHUNKS = st.lists(CHUNK, min_size=1, max_size=4).map(tuple)
 
 KEYS_QUERY = st.builds(KeysQuery, NAMESPACE_ID, KEYS)
-READ_QUERY = st.builds(ReadQuery, NAMESPACE_ID, KEYS, UINT32, st.none() | SESSION_ID)
+READ_QUERY = st.builds(ReadQuery, NAMESPACE_ID, KEYS, UINT32, st.none() | SESSION_ID, st.booleans())
 WRITE_START = st.builds(WriteStart, SPEC, st.none() | SESSION_ID)
 PIN_QUERY = st.builds(PinQuery, NAMESPACE_ID, KEYS, SECONDS.filter(lambda s: 0 < s <= 3600))
 PINNED = st.builds(Pinned, TEXT, UINT32)

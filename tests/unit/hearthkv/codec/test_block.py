@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.codec import block
-from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockHeader
+from hearthkv.core.block_io import CHUNK_BYTES_MAX, BlockChunk, BlockHeader
 from hearthkv.core.errors import (
     BadInputError,
     BadKeysError,
@@ -24,14 +24,18 @@ PAIRS = {
     "spec": (samples.SPEC, block.encode_spec, block.decode_spec),
     "counts": (samples.COUNTS, block.encode_counts, block.decode_counts),
     "usage": (samples.USAGE, block.encode_usage, block.decode_usage),
+    "header": (samples.block_headers(), block.encode_header, block.decode_header),
     "chunk": (samples.CHUNK, block.encode_chunk, block.decode_chunk),
+    "chunks": (samples.CHUNKS, block.encode_chunks, block.decode_chunks),
 }
 DECODERS = {
     "keys": (block_pb2.PackedKeys, block.decode_keys),
     "spec": (block_pb2.NamespaceSpec, block.decode_spec),
     "counts": (block_pb2.TierBlocks, lambda message: block.decode_counts([message])),
     "usage": (block_pb2.TierUsage, block.decode_usage),
+    "header": (block_pb2.BlockHeader, block.decode_header),
     "chunk": (block_pb2.BlockChunk, block.decode_chunk),
+    "chunks": (block_pb2.BlockChunks, block.decode_chunks),
 }
 
 
@@ -128,3 +132,26 @@ def test_a_block_is_cut_in_order_and_its_first_part_has_the_header(size_bytes, l
     assert [len(chunk.data) for chunk in chunks] == lengths
     assert [chunk.header for chunk in chunks] == [header] + [None] * (len(lengths) - 1)
     assert b"".join(chunk.data for chunk in chunks) == payload
+
+
+def test_no_chunks_at_all_are_refused():
+    with pytest.raises(BadRequestError, match="message has 0 chunks, must have at least 1"):
+        block.decode_chunks(block_pb2.BlockChunks())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bytes_max", "expected"),
+    [
+        ([], 10, []),
+        ([4, 4, 4], 8, [[4, 4], [4]]),
+        ([4, 4], 7, [[4], [4]]),
+        ([20, 1, 1], 10, [[20], [1, 1]]),
+        ([1, 1], 0, [[1], [1]]),
+        ([0, 1], 0, [[0], [1]]),
+    ],
+)
+def test_small_chunks_share_a_message_in_their_order(sizes, bytes_max, expected):
+    chunks = [BlockChunk(None, bytes(size)) for size in sizes]
+    messages = list(block.messages_of(chunks, bytes_max))
+    assert [[len(chunk.data) for chunk in message] for message in messages] == expected
+    assert [chunk for message in messages for chunk in message] == chunks

@@ -16,8 +16,8 @@ PAIRS = {
     "match_request": samples.KEYS_QUERY,
     "match_response": samples.COUNTS.filter(lambda counts: counts.total < 2**32),
     "read_request": samples.READ_QUERY,
-    "read_step": samples.CHUNK | st.sampled_from(ReadEnd),
-    "write_step": samples.CHUNK | samples.WRITE_START,
+    "read_step": samples.CHUNKS | st.sampled_from(ReadEnd),
+    "write_step": samples.CHUNKS | samples.WRITE_START,
     "write_start": samples.WRITE_START,
     "write_response": st.lists(st.sampled_from(WriteStatus)),
     "prefetch_request": samples.KEYS_QUERY,
@@ -72,7 +72,7 @@ def test_any_message_is_understood_or_refused(name, data):
 
 def test_a_view_is_sent_as_its_bytes():
     chunk = BlockChunk(None, memoryview(b"abcd")[1:3])
-    assert cache_node.encode_read_step(chunk).chunk.data == b"bc"
+    assert cache_node.encode_read_step((chunk,)).chunk.data == b"bc"
 
 
 @pytest.mark.parametrize("message", [pb2.ReadResponse(), pb2.ReadResponse(end=99)])
@@ -84,6 +84,11 @@ def test_a_read_step_that_says_nothing_known_is_refused(message):
 def test_an_empty_write_step_is_refused():
     with pytest.raises(BadRequestError, match="write step is empty, must be a start or a chunk"):
         cache_node.decode_write_step(pb2.WriteRequest())
+
+
+def test_a_node_says_that_it_takes_several_chunks_in_a_message():
+    assert cache_node.encode_write_response([]).takes_chunks
+    assert not pb2.WriteResponse().takes_chunks
 
 
 def test_a_drop_of_nothing_is_refused():
