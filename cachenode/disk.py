@@ -5,6 +5,7 @@ Nothing is synced: what the kernel has taken outlives the process. Every method 
 OSError. Tests put disks in its place that are full, failing, or cut off in mid-work.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -94,10 +95,19 @@ class Disk:
         os.close(descriptor)
 
     def remove(self, name: str) -> None:
-        """Remove a file, and free its bytes even while others have it open."""
+        """Remove a file, whole or not at all, and free its bytes though others have it open."""
         path = self.folder / name
-        self.close(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC))
-        path.unlink()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            path.unlink()
+            with contextlib.suppress(OSError):  # then they are free once nobody has it open
+                self.empty(descriptor)
+        finally:
+            self.close(descriptor)
+
+    def empty(self, descriptor: int) -> None:
+        """Take all bytes from a file."""
+        os.ftruncate(descriptor, 0)
 
     def sizes(self, descriptor: int) -> tuple[int, int]:
         """Length of a file, and bytes that it takes on disk."""

@@ -14,29 +14,19 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Final
 
-from cachenode.disk import Buffer, Disk
+from cachenode.disk import Disk
 from cachenode.slab_allocator import Release, SlabAllocator, SlotRun
-from cachenode.slab_format import (
-    ENTRY_BYTES,
-    HEADER_BYTES,
-    Slab,
-    decode_header,
-    decode_table,
-    encode_entry,
-    encode_header,
-)
+from cachenode.slab_format import Slab
+from cachenode.slab_io import SlabIo
 from cachenode.slot_index import Name, SlotIndex, name_in, name_of, runs_in
 from cachenode.store import CopyWrite
 from hearthkv.core.block_frame import BlockFrame
 from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.direct_path import FileAddress
-from hearthkv.core.errors import FrameError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.datapath.file_reader import FileReader
 
 ENDING: Final = ".slab"
-RUN_BLOCKS_MAX: Final = 256
-"""Blocks of one system call; with a pad each that is half of what Linux takes."""
 
 
 class SlabFiles:
@@ -52,10 +42,7 @@ class SlabFiles:
         self.disk = disk
         self.reader = reader
         self.limit_bytes = limit_bytes
-        self.can_punch = True
-        """False once the file system refused to punch a hole: then bytes come back with whole
-        slabs only."""
-
+        self._io = SlabIo(disk)
         self._state = threading.Lock()
         self._growing = threading.RLock()
         self._allocator = SlabAllocator(limit_bytes)
@@ -92,7 +79,8 @@ class SlabFiles:
         with self._changing():
             for spec, indexes in by_spec.items():
                 left = iter(indexes)
-                for run, error in self._take(spec, len(indexes)):
+                taken, refusal = self._take(spec, len(indexes))
+                for run, error in taken:
                     mine = list(islice(left, run.count))
                     outcome = error or self._write_run(
                         run, [writes[index] for index in mine], is_given_up
@@ -100,17 +88,29 @@ class SlabFiles:
                     for index in mine:
                         outcomes[index] = outcome
                 for index in left:
-                    outcomes[index] = OSError(errno.ENOSPC, "no room within the tier's limit")
-        if any(outcomes) or is_given_up.is_set():
-            self._trim()
+                    outcomes[index] = refusal
+            if any(outcomes) or is_given_up.is_set():
+                self._trim()
         return outcomes
 
-    def _take(self, spec: NamespaceSpec, count: int) -> list[tuple[SlotRun, OSError | None]]:
-        """Take slots for blocks, and say of each run whether its slab could be made."""
+    def _take(
+        self, spec: NamespaceSpec, count: int
+    ) -> tuple[list[tuple[SlotRun, OSError | None]], OSError]:
+        """
+        Take slots for blocks.
+
+        Returns:
+            Runs, each with what went wrong where its slab could not be made; and why there are
+            no more of them.
+        """
+        refusal = OSError(errno.ENOSPC, "no room within the tier's limit")
         with self._growing:
             with self._state:
                 release = self._allocator.plan_release(spec, count)
-            self._perform(release)
+            try:
+                self._perform(release)
+            except OSError as failure:
+                refusal = failure
             with self._state:
                 allocation = self._allocator.allocate(spec, count)
             failed = {slab: self._make(slab) for slab in allocation.created}
@@ -118,21 +118,12 @@ class SlabFiles:
                 for slab, error in failed.items():
                     if error is not None:
                         self._allocator.forget(slab)
-        return [(run, failed.get(run.slab)) for run in allocation.runs]
+        return [(run, failed.get(run.slab)) for run in allocation.runs], refusal
 
     def _make(self, slab: Slab) -> OSError | None:
-        """Make a slab's file: header, table, and one hole; return what went wrong."""
         try:
-            descriptor = self.disk.create(slab.name, slab.file_bytes)
-            try:
-                # The table takes its bytes now, so that what a slab takes is known from here on.
-                table = bytes(slab.frame_bytes - HEADER_BYTES)
-                self.disk.write(descriptor, [encode_header(slab), table], 0)
-            finally:
-                self.disk.close(descriptor)
+            self._io.make(slab)
         except OSError as error:
-            with suppress(OSError):
-                self.disk.remove(slab.name)
             return error
         return None
 
@@ -140,44 +131,23 @@ class SlabFiles:
         self, run: SlotRun, writes: Sequence[CopyWrite], is_given_up: threading.Event
     ) -> OSError | None:
         """Write blocks to slots that are taken; on failure the slots are given back."""
-        slab = run.slab
-        slots = range(run.first, run.first + run.count)
         try:
-            with self._opened(slab) as descriptor:
-                self._write_payloads(descriptor, run, writes)
-                if is_given_up.is_set():
-                    raise OSError(errno.ECANCELED, "the write was given up")
-                entries = [
-                    encode_entry(slab, slot, write.frame)
-                    for slot, write in zip(slots, writes, strict=True)
-                ]
-                self.disk.write(descriptor, [b"".join(entries)], slab.entry_offset(run.first))
+            self._io.write(run, writes, is_given_up)
         except OSError as error:
             self._undo(run)
             return error
         names = [name_in(write.frame) for write in writes]
         with self._state:
-            self._index.add(slab, slots, names)
+            self._index.add(run.slab, range(run.first, run.first + run.count), names)
         if is_given_up.is_set():
             self._erase(names)
         return None
 
-    def _write_payloads(self, descriptor: int, run: SlotRun, writes: Sequence[CopyWrite]) -> None:
-        slab = run.slab
-        pad = bytes(slab.slot_bytes - slab.spec.block_bytes)
-        for at in range(0, len(writes), RUN_BLOCKS_MAX):
-            buffers: list[Buffer] = []
-            for write in writes[at : at + RUN_BLOCKS_MAX]:
-                buffers.append(write.payload)
-                if pad:
-                    buffers.append(pad)
-            self.disk.write(descriptor, buffers, slab.payload_offset(run.first + at))
-
     def _undo(self, run: SlotRun) -> None:
         """Give back slots whose blocks could not be written, as far as the disk lets us."""
         with self._growing:
-            with suppress(OSError), self._opened(run.slab) as descriptor:
-                self._zero_entries(descriptor, run)
+            with suppress(OSError), self._io.opened(run.slab) as descriptor:
+                self._io.zero_entries(descriptor, run)
             # Where not even that was possible, the entries may be found by the next scan, which
             # is no harm: they are of no wrong bytes.
             with self._state:
@@ -191,7 +161,7 @@ class SlabFiles:
         """Forget blocks; those that are not here are passed over."""
         with self._changing():
             self._erase(map(name_of, refs))
-        self._trim()
+            self._trim()
 
     def _erase(self, names: Iterable[Name]) -> None:
         with self._state:
@@ -200,9 +170,9 @@ class SlabFiles:
         for slab, by_slot in taken.items():
             runs = list(runs_in(slab, by_slot))
             try:
-                with self._opened(slab) as descriptor:
+                with self._io.opened(slab) as descriptor:
                     for run in runs:
-                        self._zero_entries(descriptor, run)
+                        self._io.zero_entries(descriptor, run)
             except OSError as error:
                 failure = error
                 with self._state:
@@ -212,10 +182,6 @@ class SlabFiles:
                     self._allocator.free(runs)
         if failure is not None:
             raise failure
-
-    def _zero_entries(self, descriptor: int, run: SlotRun) -> None:
-        zeros = bytes(ENTRY_BYTES * run.count)
-        self.disk.write(descriptor, [zeros], run.slab.entry_offset(run.first))
 
     # Giving bytes back
 
@@ -234,25 +200,11 @@ class SlabFiles:
             with self._state:
                 self._allocator.commit_release(Release(removals=(slab,)))
         for run in release.punches:
-            with self._opened(run.slab) as descriptor:
-                if not self._punch(descriptor, run):
+            with self._io.opened(run.slab) as descriptor:
+                if not self._io.punch(descriptor, run):
                     return
             with self._state:
                 self._allocator.commit_release(Release(punches=(run,)))
-
-    def _punch(self, descriptor: int, run: SlotRun) -> bool:
-        """Make a hole; False where the file system has none."""
-        slab = run.slab
-        if self.can_punch:
-            try:
-                self.disk.punch(
-                    descriptor, slab.payload_offset(run.first), run.count * slab.slot_bytes
-                )
-            except OSError as error:
-                if error.errno != errno.EOPNOTSUPP:
-                    raise
-                self.can_punch = False
-        return self.can_punch
 
     # Scanning
 
@@ -282,7 +234,7 @@ class SlabFiles:
         """
         descriptor = self.disk.open(name)
         try:
-            slab = self._sound_slab(name, descriptor)
+            slab = self._io.identify(name, descriptor)
             if slab is not None:
                 return self._adopt(slab, descriptor)
         finally:
@@ -297,20 +249,9 @@ class SlabFiles:
             self._is_scanned, self._is_scanning = True, False
         self._trim()
 
-    def _sound_slab(self, name: str, descriptor: int) -> Slab | None:
-        """The slab that a file is; None where name, header or length are not as they must be."""
-        try:
-            slab = decode_header(self.disk.read(descriptor, HEADER_BYTES, 0))
-        except FrameError:
-            return None
-        is_whole = self.disk.sizes(descriptor)[0] == slab.file_bytes
-        return slab if is_whole and slab.name == name else None
-
     def _adopt(self, slab: Slab, descriptor: int) -> tuple[list[BlockFrame], int]:
         """Count a slab and index its blocks; its other slots become holes."""
-        table = decode_table(
-            slab, self.disk.read(descriptor, slab.frame_bytes - HEADER_BYTES, HEADER_BYTES)
-        )
+        table = self._io.table(slab, descriptor)
         held: dict[Name, tuple[int, BlockFrame]] = {}
         unwanted = table.damaged
         for slot, frame in table.frames:
@@ -320,21 +261,16 @@ class SlabFiles:
             else:
                 held[name] = slot, frame
         for run in runs_in(slab, unwanted):
-            self._zero_entries(descriptor, run)
+            self._io.zero_entries(descriptor, run)
         used = [slot for slot, _ in held.values()]
-        are_others_free = self._is_in_excess(slab, descriptor, len(used)) and not all(
-            self._punch(descriptor, run)
+        are_others_free = self._io.is_in_excess(slab, descriptor, len(used)) and not all(
+            self._io.punch(descriptor, run)
             for run in runs_in(slab, set(range(slab.slots)).difference(used))
         )
         with self._state:
             self._allocator.adopt(slab, used, are_others_free=are_others_free)
             self._index.add(slab, used, held)
         return [frame for _, frame in held.values()], len(unwanted)
-
-    def _is_in_excess(self, slab: Slab, descriptor: int, used: int) -> bool:
-        """Whether a file takes more on disk than its used slots."""
-        disk_bytes = self.disk.sizes(descriptor)[1]
-        return disk_bytes > slab.frame_bytes + used * slab.slot_bytes
 
     # Looking
 
@@ -356,7 +292,7 @@ class SlabFiles:
     def advice(self) -> str:
         """What an operator should know of the file system; empty where it can all."""
         folder = self.disk.folder
-        if not self.can_punch:
+        if not self._io.can_punch:
             return f"{folder}: no holes can be punched, so space comes back with whole slabs only"
         if not self.reader.takes_direct:
             return f"{folder}: O_DIRECT is not supported, so the page cache is used"
@@ -366,16 +302,6 @@ class SlabFiles:
         """Close all files, and let others claim the folder."""
         self.reader.close()
         self.disk.let_go()
-
-    # What the parts share
-
-    @contextmanager
-    def _opened(self, slab: Slab) -> Iterator[int]:
-        descriptor = self.disk.open(slab.name)
-        try:
-            yield descriptor
-        finally:
-            self.disk.close(descriptor)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -118,3 +118,14 @@ def test_a_file_that_is_removed_frees_its_bytes_while_others_have_it_open(disk: 
     assert disk.names("") == []
     assert os.fstat(descriptor).st_blocks == 0
     disk.close(descriptor)
+
+
+def test_a_file_whose_bytes_can_not_be_freed_at_once_is_removed_all_the_same(tmp_path: Path):
+    class Busy(Disk):
+        def empty(self, descriptor):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    disk = Busy(tmp_path)
+    disk.close(disk.create("a"))
+    disk.remove("a")
+    assert disk.names("") == []
