@@ -1,10 +1,11 @@
 """The real stores under a node that is killed, opened the same way before and after."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cachenode.disk import Disk
 from cachenode.dram_store import DramStore
 from cachenode.ssd_store import SsdStore
 from cachenode.store import BlockStore
@@ -19,14 +20,17 @@ DEADLINE_S = 5
 
 @dataclass(frozen=True)
 class Stage:
-    """A node, and the stores under it."""
+    """A node, and how to open the stores under it a second time."""
 
     rig: Rig
-    stores: Mapping[Tier, BlockStore]
+    open_stores: Mapping[Tier, Callable[[], BlockStore]]
 
     async def stored_frames(self, tier: Tier) -> list[BlockFrame]:
-        """Frames of all copies that a store really holds."""
-        return [frame async for part in self.stores[tier].scan() for frame in part.frames]
+        """Frames of all copies that a store really holds, as another start would find them."""
+        store = self.open_stores[tier]()
+        frames = [frame async for part in store.scan() for frame in part.frames]
+        await store.close()
+        return frames
 
 
 @asynccontextmanager
@@ -34,16 +38,22 @@ async def node_over(
     redis_url: str, folder: Path, *, epoch: int, dram_blocks: int, ssd_blocks: int
 ) -> AsyncIterator[Stage]:
     """Run a node over a Redis and a folder."""
-    files = slab_files(folder)
-    dram = DramStore([redis_url], node_id=NodeId("node-a"), epoch=epoch, deadline_s=DEADLINE_S)
-    ssd = SsdStore(files, deadline_s=DEADLINE_S)
-    files.disk.claim()
-    stores = {Tier.DRAM: dram, Tier.SSD: ssd}
+
+    def dram() -> BlockStore:
+        return DramStore([redis_url], node_id=NodeId("node-a"), epoch=epoch, deadline_s=DEADLINE_S)
+
+    def ssd() -> BlockStore:
+        return SsdStore(slab_files(folder), deadline_s=DEADLINE_S)
+
+    claimed = Disk(folder)
+    claimed.claim()
+    stores = {Tier.DRAM: dram(), Tier.SSD: ssd()}
     try:
         async with open_node(
             stores, dram_blocks=dram_blocks, ssd_blocks=ssd_blocks, epoch=epoch
         ) as rig:
-            yield Stage(rig, stores)
+            yield Stage(rig, {Tier.DRAM: dram, Tier.SSD: ssd})
     finally:
-        await dram.close()
-        await ssd.close()
+        for store in stores.values():
+            await store.close()
+        claimed.let_go()

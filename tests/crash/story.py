@@ -15,9 +15,10 @@ BLOCKS_MAX = 8
 SHARED_BLOCKS = 3
 """Blocks that all prompts begin with, as those of one system prompt do."""
 
-EVENTS_MAX = 6000
-"""Calls and returns of the interpreter within which the knife falls: what a write of a whole
-prompt takes, with the demotions that it causes."""
+STEPS_MAX = {"effects": 30, "events": 6000}
+"""How far into an operation the knife falls at most: calls and returns of the interpreter, or
+its calls into C that change a file or send something. Either is what a write of a whole prompt
+takes, with the demotions that it causes."""
 
 OPERATIONS = ("write", "read", "prefetch", "settle", "drop")
 VICTIMS = ("node", "redis", "both")
@@ -41,11 +42,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Knife:
-    """Who dies, and when: so many events after an operation has begun."""
+    """Who dies, and when: so many steps after an operation has begun."""
 
     victims: str
     operation: int
-    events: int
+    unit: str
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +134,16 @@ def stories(draw: st.DrawFn) -> Story:
     """A story that begins with a write, for a node that has nothing has nothing to lose."""
     first = Operation("write", 0, BLOCKS_MAX, draw(st.booleans()))
     told = (first, *draw(st.lists(operations, max_size=6)))
+    unit = draw(st.sampled_from(list(STEPS_MAX)))
     knife = Knife(
         draw(st.sampled_from(VICTIMS)),
         draw(st.integers(0, len(told) - 1)),
-        draw(st.integers(0, EVENTS_MAX)),
+        unit,
+        draw(st.integers(0, STEPS_MAX[unit])),
     )
     return Story(
         told,
         knife,
-        dram_blocks=draw(st.sampled_from([6, 100])),
+        dram_blocks=draw(st.sampled_from([2, 6, 100])),
         ssd_blocks=draw(st.sampled_from([100, 6])),
     )

@@ -22,7 +22,17 @@ from hearthkv.core.block_io import ReadEnd
 from hearthkv.core.tier import Tier
 from tests.conftest import StartRedis
 from tests.crash.stores import node_over
-from tests.crash.story import BLOCKS_MAX, PROMPTS, Said, Story, keys_of, stories, understood
+from tests.crash.story import (
+    BLOCKS_MAX,
+    PROMPTS,
+    Knife,
+    Operation,
+    Said,
+    Story,
+    keys_of,
+    stories,
+    understood,
+)
 from tests.node_rig import STORED_BYTES, Rig
 from tests.redis_process import RedisProcess
 
@@ -34,10 +44,11 @@ class Theatre:
         self.redis = redis
         self._zygote = zygote
 
-    def play(self, story: Story, folder: Path) -> Said:
-        """Let a node live and die, and return what it had said."""
+    def play(self, story: Story, folder: Path) -> list[str]:
+        """Let a node live and die, and return what it reported."""
         self.redis.command("FLUSHALL")
         reports = folder / "reports"
+        reports.touch()
         told = {
             "story": story.to_json(),
             "redis_url": self.redis.url,
@@ -50,11 +61,11 @@ class Theatre:
         self._zygote.stdin.write(json.dumps(told) + "\n")
         self._zygote.stdin.flush()
         status = self._zygote.stdout.readline().strip()
-        assert status == ("0" if story.knife.victims == "redis" else "-9")
         if story.knife.victims != "node":
             self.redis.kill()
             self.redis.start()
-        return understood(story, reports.read_text().splitlines() if reports.exists() else [])
+        assert status == ("0" if story.knife.victims == "redis" else "-9")
+        return reports.read_text().splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +89,44 @@ def test_what_was_acknowledged_survives_a_kill_at_any_moment_I1_I2_I3_I4(  # noq
     @settings(max_examples=crash_examples)
     @given(story=stories())
     def survives(story: Story) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="hkv-crash-"))
-        try:
-            said = theatre.play(story, folder)
-            asyncio.run(_check(theatre.redis, folder, story, said))
-        finally:
-            shutil.rmtree(folder)
+        _survives(theatre, story)
 
     survives()
+
+
+LIFE = (
+    Operation("write", 0, BLOCKS_MAX, is_busy=False),
+    Operation("write", 1, BLOCKS_MAX, is_busy=True),
+    Operation("settle", 0, 1, is_busy=False),
+    Operation("prefetch", 0, BLOCKS_MAX, is_busy=False),
+    Operation("settle", 0, 1, is_busy=False),
+    Operation("drop", 1, BLOCKS_MAX, is_busy=False),
+    Operation("settle", 0, 1, is_busy=False),
+)
+
+
+@pytest.mark.parametrize("operation", range(len(LIFE)))
+@pytest.mark.parametrize("victims", ["node", "both"])
+def test_a_kill_before_each_effect_of_a_life_in_turn_I1_I2_I3_I4(  # noqa: N802
+    theatre: Theatre, victims: str, operation: int
+):
+    steps = 0
+    reported = 0
+    while reported <= operation:
+        knife = Knife(victims, operation, "effects", steps)
+        reported = _survives(theatre, Story(LIFE, knife, dram_blocks=6, ssd_blocks=100))
+        steps += 1
+
+
+def _survives(theatre: Theatre, story: Story) -> int:
+    """Play a story, check what is left, and return how many operations came to their end."""
+    folder = Path(tempfile.mkdtemp(prefix="hkv-crash-"))
+    try:
+        reports = theatre.play(story, folder)
+        asyncio.run(_check(theatre.redis, folder, story, understood(story, reports)))
+    finally:
+        shutil.rmtree(folder)
+    return len(reports)
 
 
 async def _check(redis: RedisProcess, folder: Path, story: Story, said: Said) -> None:

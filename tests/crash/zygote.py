@@ -23,16 +23,20 @@ from hearthkv.core.block_io import DropBlocks
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.tier import Tier
 from tests.crash.stores import node_over
-from tests.crash.story import Operation, Story
+from tests.crash.story import Knife, Operation, Story
 from tests.node_rig import SPEC, Rig
+
+EFFECTS = {"pwritev", "pwrite", "ftruncate", "open", "unlink", "sendmsg", "send", "close"}
+"""Calls into C that change a file or send something."""
 
 
 class Blade:
-    """Kills after so many events of the interpreter, in whatever thread they happen."""
+    """Kills after so many steps, in whatever thread they happen; before the step itself."""
 
-    def __init__(self, victims: str, events: int, redis_pid: int) -> None:
-        self._victims = victims
-        self._events_left = events
+    def __init__(self, knife: Knife, redis_pid: int) -> None:
+        self._victims = knife.victims
+        self._steps_left = knife.steps
+        self._is_effect_counted = knife.unit == "effects"
         self._redis_pid = redis_pid
         self._is_armed = False
         threading.setprofile(self._count)  # for the threads that are yet to come
@@ -56,10 +60,15 @@ class Blade:
             self.fall()
 
     def _count(self, frame: FrameType, event: str, argument: object) -> None:
-        if self._is_armed:
-            self._events_left -= 1
-            if self._events_left <= 0:
-                self.fall()
+        if not self._is_armed:
+            return
+        if self._is_effect_counted:
+            name = getattr(argument, "__name__", "")
+            if event != "c_call" or name not in EFFECTS:
+                return
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            self.fall()
 
 
 async def live(story: Story, blade: Blade, redis_url: str, folder: Path, reports: int) -> None:
@@ -128,7 +137,7 @@ def main() -> None:
 
 def _be_the_node(told: dict[str, object]) -> NoReturn:
     story = Story.from_json(told["story"])
-    blade = Blade(story.knife.victims, story.knife.events, told["redis_pid"])
+    blade = Blade(story.knife, told["redis_pid"])
     reports = os.open(told["reports"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     status = 1
     try:
