@@ -39,6 +39,7 @@ Entry; where all fields are zero, the slot is empty::
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import xxhash
@@ -72,7 +73,7 @@ assert _HEADER.size + _SEAL.size == HEADER_BYTES
 assert _ENTRY.size + _SEAL.size == ENTRY_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that what is asked for at every read is kept
 class Slab:
     """One slab file: whose blocks it holds, and how many at most."""
 
@@ -87,17 +88,17 @@ class Slab:
         """Cheap, because slabs are keys wherever a block is looked up."""
         return self.number
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of the file."""
         return f"{self.spec.namespace_id.hex()}-{self.number:x}.slab"
 
-    @property
+    @cached_property
     def frame_bytes(self) -> int:
         """Bytes before the first slot: header and table."""
         return HEADER_BYTES + ENTRY_BYTES * self.slots
 
-    @property
+    @cached_property
     def slot_bytes(self) -> int:
         """Bytes of one slot."""
         return slot_bytes(self.spec.block_bytes)

@@ -94,8 +94,11 @@ class FileReader:
         Raises:
             OSError: If the file is not there or can't be read.
         """
-        with self._opened(run.start.name) as file:
+        file = self._acquire(run.start.name)
+        try:
             filled = self._fill_parts(file, run, guard)
+        finally:
+            self._release(file)
         if filled < run.size_bytes:
             self.forget(run.start.name)  # perhaps it was replaced by another of its name
         return filled
@@ -133,14 +136,12 @@ class FileReader:
         return self._read_straight(file, run)
 
     def _read_straight(self, file: _OpenFile, run: FileRun) -> int:
-        filled = 0
-        left: Sequence[memoryview] = run.parts
-        while left:
-            count = self.preadv(file.descriptor, left, run.start.offset + filled)
-            if count == 0:
-                break
-            filled += count
+        filled = self.preadv(file.descriptor, run.parts, run.start.offset)
+        size_bytes = count = run.size_bytes
+        while filled < size_bytes and count:
             left = beyond(run.parts, filled)
+            count = self.preadv(file.descriptor, left, run.start.offset + filled)
+            filled += count
         return filled
 
     def _read_cached(self, file: _OpenFile, run: FileRun, guard: ReadGuard) -> int:
@@ -184,17 +185,6 @@ class FileReader:
                 break
         return filled
 
-    @contextmanager
-    def _opened(self, name: str) -> Iterator[_OpenFile]:
-        file = self._acquire(name)
-        try:
-            yield file
-        finally:
-            with self._lock:
-                file.readers -= 1
-                if not file.readers and not file.is_cached:
-                    os.close(file.descriptor)
-
     def _acquire(self, name: str) -> _OpenFile:
         with self._lock:
             file = self._open.get(name)
@@ -211,6 +201,12 @@ class FileReader:
             if len(self._open) > self._descriptors_max:
                 _let_go(self._open.popitem(last=False)[1])
             return file
+
+    def _release(self, file: _OpenFile) -> None:
+        with self._lock:
+            file.readers -= 1
+            if not file.readers and not file.is_cached:
+                os.close(file.descriptor)
 
     def _open_file(self, name: str) -> _OpenFile:
         path = self.folder / name

@@ -57,17 +57,21 @@ def runs_of(
     runs: list[FileRun] = []
     group: list[int] = []
     size_bytes = 0
-    for index in sorted(range(len(reads)), key=lambda index: _place(reads[index])):
-        read = reads[index]
+    places = [(read.address.name, read.address.offset, at) for at, read in enumerate(reads)]
+    places.sort()
+    next_place: tuple[str, int] | None = None
+    for name, offset, index in places:
+        length = len(reads[index].into)
         if group and not (
-            _place(read) == _after(reads[group[0]], size_bytes)
-            and size_bytes + len(read.into) <= run_bytes_max
+            (name, offset) == next_place
+            and size_bytes + length <= run_bytes_max
             and len(group) < run_parts_max
         ):
             runs.append(_run(reads, group))
             group, size_bytes = [], 0
         group.append(index)
-        size_bytes += len(read.into)
+        size_bytes += length
+        next_place = (name, offset + length)
     if group:
         runs.append(_run(reads, group))
     return runs
@@ -96,11 +100,3 @@ def whole_parts(run: FileRun, filled: int) -> Iterable[int]:
 def _run(reads: Sequence[FileRead], group: Sequence[int]) -> FileRun:
     parts = tuple(reads[index].into for index in group)
     return FileRun(reads[group[0]].address, parts, tuple(group))
-
-
-def _place(read: FileRead) -> tuple[str, int]:
-    return read.address.name, read.address.offset
-
-
-def _after(read: FileRead, size_bytes: int) -> tuple[str, int]:
-    return read.address.name, read.address.offset + size_bytes
