@@ -14,11 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from hearthkv.core.direct_path import PROOF_BYTES
+from hearthkv.core.direct_path import PROOF_BYTES, PROOF_NAME
 from hearthkv.core.errors import StaleProofError, StartupError
 
 FOLDER_NAME: Final = "host-proof"
-FILE_NAME: Final = "proof"
 
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 
@@ -37,7 +36,7 @@ class HostProof:
     def __init__(self, folder: Path) -> None:
         self._secret = secrets.token_bytes(PROOF_BYTES)
         self._folder = folder.absolute()
-        self.path: Final = str(self._folder / FILE_NAME)
+        self.path: Final = str(self._folder / PROOF_NAME)
         """Where a client finds it; not a secret by itself."""
 
         try:
@@ -76,7 +75,7 @@ class HostProof:
             if os.fstat(folder).st_uid != os.geteuid():
                 raise PermissionError(errno.EPERM, "it belongs to another user")
             os.fchmod(folder, _FOLDER_MODE)
-            part = f"{FILE_NAME}.part"
+            part = f"{PROOF_NAME}.part"
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=folder)
             file = os.open(
@@ -87,7 +86,7 @@ class HostProof:
             )
             with open(file, "wb", buffering=0) as unbuffered:  # noqa: PTH123  # a descriptor
                 unbuffered.write(self._secret)
-            os.replace(part, FILE_NAME, src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(part, PROOF_NAME, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             os.close(folder)
 

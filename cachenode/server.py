@@ -11,6 +11,9 @@ from pathlib import Path
 
 from cachenode import events
 from cachenode.catalog import Catalog
+from cachenode.direct_access import DirectAccess
+from cachenode.direct_service import SERVICE_NAME as DIRECT_SERVICE_NAME
+from cachenode.direct_service import DirectPathService
 from cachenode.disk import Disk
 from cachenode.dram_store import DramStore
 from cachenode.eviction import policy_named
@@ -26,6 +29,7 @@ from cachenode.store import BlockStore
 from hearthkv import __version__
 from hearthkv.core.block_frame import FRAME_BYTES
 from hearthkv.core.clock import Clock, SystemClock
+from hearthkv.core.direct_path import Attachment
 from hearthkv.core.errors import StartupError
 from hearthkv.core.kv_cache_settings import KvCacheSettings
 from hearthkv.core.routing import NodeEndpoint
@@ -36,6 +40,7 @@ from hearthkv.grpc_server import add_standard_services, bind, new_server
 from hearthkv.metrics import MetricsPort, PrometheusMeters
 from hearthkv.process import announce_ready
 from hearthkv.telemetry import Telemetry
+from hearthkv.v1 import direct_path_pb2_grpc
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,13 @@ async def running(
             is_prefetch_on=kv_cache.prefetch_enabled,
         )
         add_to_server(CacheNodeService(node), server)
-        health = add_standard_services(server, SERVICE_NAMES)
+        names = list(SERVICE_NAMES)
+        if settings.direct_path:
+            access = closing.enter_context(_direct_access(settings, identity, stores))
+            service = DirectPathService(node, access)
+            direct_path_pb2_grpc.add_DirectPathServicer_to_server(service, server)
+            names.append(DIRECT_SERVICE_NAME)
+        health = add_standard_services(server, names)
         await node.start()
         node.work_in_background()
         closing.callback(node.stop)
@@ -123,6 +134,20 @@ async def running(
             for report in reporting:
                 report.cancel()
             await health.stopping()
+
+
+def _direct_access(
+    settings: CacheNodeSettings, identity: NodeIdentity, stores: Mapping[Tier, BlockStore]
+) -> DirectAccess:
+    """Let clients on this host into the stores that are there."""
+    attachment = Attachment(
+        node_id=identity.node_id,
+        epoch=identity.epoch,
+        redis_urls=tuple(settings.redis_urls) if Tier.DRAM in stores else (),
+        ssd_dir=settings.ssd_dir if Tier.SSD in stores else "",
+        is_direct_io=settings.ssd_direct_io,
+    )
+    return DirectAccess(attachment)
 
 
 def _new_catalog(kv_cache: KvCacheSettings) -> Catalog:

@@ -43,6 +43,10 @@ class CacheNodeSettings:
     """Read the SSD past the page cache (O_DIRECT), which leaves that to others. Blocks that were
     read a moment ago then cost a read of the disk again."""
 
+    direct_path: bool = True
+    """Let clients on this host read and write the stores themselves, which costs a fraction of
+    the streams through the node. Who can read the node's files is told how to get into Redis."""
+
     metrics_port: int = 9500
     """Port of /metrics; 0 takes any free one, -1 opens none."""
 

@@ -10,6 +10,9 @@ from hearthkv.core.session_id import NodeId, SessionId
 
 PROOF_BYTES = 32
 
+PROOF_NAME = "proof"
+"""What the file that holds it is called, whatever its folder."""
+
 RESERVED_BLOCKS_MAX = 256
 """Blocks of one reservation."""
 

@@ -13,6 +13,7 @@ TESTED_ELSEWHERE = {
     "*/__main__.py": "reads the environment and starts; tests/system starts it as a process",
     "*/server.py": "opens and closes sockets; tests/system starts it as a process",
     "*/service.py": "tests/contract calls it over a channel",
+    "*/direct_service.py": "tests/contract calls it over a channel",
 }
 
 # Modules that nothing here imports, and who uses them instead.

@@ -35,6 +35,7 @@ MESSAGE_READERS = {
     "hearthkv/codec.py": "turns messages into core types and back",
     "hearthkv/codec/*.py": "the same, one file a service",
     "*/service.py": "implements the calls",
+    "*/direct_service.py": "implements those of the direct path",
     "*/server.py": "names the services to reflection",
 }
 

@@ -23,7 +23,7 @@ BLOCKS = 40
 SSD_ONLY = ("--cache-capacity-gb=0.1", "--hbm-ratio=0", "--dram-ratio=0", "--ssd-ratio=1")
 SERVICES = {
     "hearthkv-router": {"hearthkv.v1.Router", "hearthkv.v1.Membership"},
-    "hearthkv-cachenode": {"hearthkv.v1.CacheNode"},
+    "hearthkv-cachenode": {"hearthkv.v1.CacheNode", "hearthkv.v1.DirectPath"},
 }
 
 
@@ -47,6 +47,12 @@ def test_a_server_says_where_it_serves_and_does_so(program: str, tmp_path: Path)
     with started(program, tmp_path) as running:
         assert services_of(running.address) >= SERVICES[program]
         assert all(is_serving(running.address, service) for service in ("", *SERVICES[program]))
+
+
+def test_the_direct_path_can_be_off(tmp_path: Path):
+    with started("hearthkv-cachenode", tmp_path, "--direct-path=false") as running:
+        assert "hearthkv.v1.DirectPath" not in services_of(running.address)
+    assert not (tmp_path / "ssd" / "host-proof").exists()
 
 
 @pytest.mark.parametrize(

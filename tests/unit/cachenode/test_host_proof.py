@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cachenode.host_proof import FILE_NAME, HostProof, proof_in_private_folder
-from hearthkv.core.direct_path import PROOF_BYTES
+from cachenode.host_proof import HostProof, proof_in_private_folder
+from hearthkv.core.direct_path import PROOF_BYTES, PROOF_NAME
 from hearthkv.core.errors import StaleProofError, StartupError
 
 
@@ -65,16 +65,16 @@ def test_every_start_has_another_proof(tmp_path: Path):
 
 
 def test_what_a_killed_node_left_is_replaced(tmp_path: Path):
-    (tmp_path / FILE_NAME).write_bytes(b"old")
-    (tmp_path / f"{FILE_NAME}.part").write_bytes(b"half")
+    (tmp_path / PROOF_NAME).write_bytes(b"old")
+    (tmp_path / f"{PROOF_NAME}.part").write_bytes(b"half")
     proof = HostProof(tmp_path)
     proof.check(secret_of(proof))
-    assert names_in(tmp_path) == [FILE_NAME]
+    assert names_in(tmp_path) == [PROOF_NAME]
 
 
 def test_the_path_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    assert HostProof(Path("ssd/proof")).path == str(tmp_path / "ssd" / "proof" / FILE_NAME)
+    assert HostProof(Path("ssd/proof")).path == str(tmp_path / "ssd" / "proof" / PROOF_NAME)
 
 
 def test_a_clean_end_leaves_nothing(tmp_path: Path):
