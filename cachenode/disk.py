@@ -7,11 +7,15 @@ OSError. Tests put disks in its place that are full, failing, or cut off in mid-
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""Errors that mean: there is no space."""
 
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600  # a KV cache holds what its users said
 _PROBE_BYTES = 4096  # enough for a full disk to refuse

@@ -212,6 +212,18 @@ class SlabAllocator:
             count -= run.count
         return Allocation(tuple(runs), tuple(created))
 
+    def reuse(self, spec: NamespaceSpec, count: int) -> tuple[SlotRun, ...]:
+        """Take up to `count` free slots: for a disk that is full below the limit."""
+        runs: list[SlotRun] = []
+        while count > 0:
+            run = self._longest_free_run(spec, count)
+            if run is None:
+                break
+            self._set(run, _USED)
+            runs.append(run)
+            count -= run.count
+        return tuple(runs)
+
     def free(self, runs: Iterable[SlotRun]) -> None:
         """Take back slots whose block is erased, or was never written; their bytes stay."""
         for run in runs:
@@ -274,15 +286,19 @@ class SlabAllocator:
 
     def _piece(self, spec: NamespaceSpec, count: int) -> SlotRun | None:
         """A run as long as can be had: of free slots, else of holes as far as there is room."""
-        for size in _halves(count):
-            run = self._free_run(spec, size)
-            if run is not None:
-                return run
+        run = self._longest_free_run(spec, count)
+        if run is not None:
+            return run
         for size in _halves(min(count, self.room_bytes // slot_bytes(spec.block_bytes))):
             run = self._growing_run(spec, size)
             if run is not None:
                 return run
         return None
+
+    def _longest_free_run(self, spec: NamespaceSpec, count: int) -> SlotRun | None:
+        """Free slots that lie together, about as many as can be had and `count` at most."""
+        runs = (self._free_run(spec, size) for size in _halves(count))
+        return next((run for run in runs if run is not None), None)
 
     def _free_run(self, spec: NamespaceSpec, count: int) -> SlotRun | None:
         for book in self._by_namespace.get(spec, {}).values():

@@ -11,10 +11,11 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from cachenode.disk import Disk
+from cachenode.disk import FULL, Disk
 from cachenode.slab_allocator import Release, SlabAllocator, SlotRun
 from cachenode.slab_format import Slab
 from cachenode.slab_io import SlabIo
@@ -27,6 +28,15 @@ from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.datapath.file_reader import FileReader
 
 ENDING: Final = ".slab"
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Blocks of one namespace, by where they are in the caller's batch."""
+
+    spec: NamespaceSpec
+    writes: dict[int, CopyWrite]
+    is_given_up: threading.Event
 
 
 class SlabFiles:
@@ -78,20 +88,41 @@ class SlabFiles:
             by_spec[write.frame.spec].append(index)
         with self._changing():
             for spec, indexes in by_spec.items():
-                left = iter(indexes)
-                taken, refusal = self._take(spec, len(indexes))
-                for run, error in taken:
-                    mine = list(islice(left, run.count))
-                    outcome = error or self._write_run(
-                        run, [writes[index] for index in mine], is_given_up
-                    )
-                    for index in mine:
-                        outcomes[index] = outcome
-                for index in left:
-                    outcomes[index] = refusal
+                batch = _Batch(spec, {index: writes[index] for index in indexes}, is_given_up)
+                self._write_batch(batch, outcomes)
             if any(outcomes) or is_given_up.is_set():
                 self._trim()
         return outcomes
+
+    def _write_batch(self, batch: _Batch, outcomes: list[OSError | None]) -> None:
+        """Write blocks of one namespace; where the disk is full, to slots that have their bytes."""
+        taken, refusal = self._take(batch.spec, len(batch.writes))
+        left = self._fill(taken, batch, list(batch.writes), outcomes)
+        for index in left:
+            outcomes[index] = refusal
+        full = [i for i in batch.writes if (error := outcomes[i]) and error.errno in FULL]
+        if full:
+            with self._growing, self._state:
+                reused = self._allocator.reuse(batch.spec, len(full))
+            self._fill([(run, None) for run in reused], batch, full, outcomes)
+
+    def _fill(
+        self,
+        taken: Sequence[tuple[SlotRun, OSError | None]],
+        batch: _Batch,
+        indexes: Sequence[int],
+        outcomes: list[OSError | None],
+    ) -> list[int]:
+        """Write blocks to slots that were taken for them; return those without a slot."""
+        left = iter(indexes)
+        for run, error in taken:
+            mine = list(islice(left, run.count))
+            outcome = error or self._write_run(
+                run, [batch.writes[index] for index in mine], batch.is_given_up
+            )
+            for index in mine:
+                outcomes[index] = outcome
+        return list(left)
 
     def _take(
         self, spec: NamespaceSpec, count: int

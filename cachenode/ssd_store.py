@@ -6,7 +6,6 @@ loop never waits for a disk. What a thread does there is `slab_files` and `FileR
 """
 
 import asyncio
-import errno
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from aiofiles.os import wrap
 
+from cachenode.disk import FULL
 from cachenode.slab_files import SlabFiles
 from cachenode.store import CopyRead, CopyWrite, ScanPart, StoreCheck
 from hearthkv.core.block_ref import BlockRef
@@ -34,7 +34,6 @@ THREADS: Final = 4
 """Calls to the disk at once: what a disk needs to be busy, and few enough for two cores."""
 
 _SCAN_SLABS: Final = 8
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -176,7 +175,7 @@ class SsdStore:
 
     def _translated(self, error: OSError) -> StoreError:
         reason = f"{self._files.disk.folder}: {error.strerror or error}"
-        kind = StoreFullError if error.errno in _FULL else StoreUnavailableError
+        kind = StoreFullError if error.errno in FULL else StoreUnavailableError
         translated = kind(reason)
         translated.__cause__ = error
         return translated

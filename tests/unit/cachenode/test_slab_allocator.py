@@ -156,6 +156,17 @@ def test_a_batch_is_cut_where_the_disk_may_not_grow():
     )
 
 
+def test_free_slots_are_reused_without_growth():
+    slots = allocator(100)
+    (run,) = slots.allocate(A, 10).runs
+    slots.free([SlotRun(run.slab, 0, 1), SlotRun(run.slab, 4, 3)])
+    before = slots.disk_bytes
+    assert slots.reuse(A, 2) == (SlotRun(run.slab, 4, 2),)
+    assert slots.reuse(A, 9) == (SlotRun(run.slab, 0, 1), SlotRun(run.slab, 6, 1))
+    assert slots.reuse(A, 1) == slots.reuse(B, 1) == ()
+    assert slots.disk_bytes == before
+
+
 def test_a_batch_gets_as_many_slots_as_there_is_room_for():
     slots = allocator(5)
     assert len(slots_of(slots.allocate(A, 9).runs)) == 5

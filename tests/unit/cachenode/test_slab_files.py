@@ -193,6 +193,37 @@ def test_a_disk_that_fails_keeps_nothing_of_what_it_refused(tmp_path: Path, numb
     assert scan(files)[0] == {(SPEC, 1), (SPEC, 2)}
 
 
+def test_a_disk_that_is_full_below_the_limit_still_takes_what_fits_into_free_slots(
+    tmp_path: Path,
+):
+    class NoNewBytes(Disk):
+        """Takes what overwrites bytes, and nothing that needs more of them."""
+
+        is_full = False
+
+        def pwritev(self, descriptor, buffers, offset):
+            size_bytes = sum(map(len, buffers))
+            try:
+                hole = os.lseek(descriptor, offset, os.SEEK_HOLE)
+            except OSError:
+                hole = offset
+            if self.is_full and hole < offset + size_bytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().pwritev(descriptor, buffers, offset)
+
+    disk = NoNewBytes(tmp_path)
+    files = slab_files(disk)
+    write(files, range(9))
+    disk.is_full = True
+    erase(files, [1, 4, 5, 7])
+    outcomes = write(files, range(20, 26))
+    assert [outcome is None for outcome in outcomes] == [True] * 4 + [False] * 2
+    assert [read(files, number) is not None for number in range(20, 26)] == [
+        outcome is None for outcome in outcomes
+    ]
+    assert files.disk_bytes == FRAME_BYTES + 9 * SLOT_BYTES == bytes_on_disk(tmp_path)
+
+
 def test_no_scan_begins_in_the_middle_of_a_change(files: SlabFiles):
     with files._changing(), pytest.raises(BlockingIOError, match="1 calls to the disk"):
         files.begin_scan()
