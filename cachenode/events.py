@@ -152,17 +152,19 @@ class BlockLost:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockRead:
-    """A block was read and is about to be sent."""
+class BlocksRead:
+    """Blocks of a tier were read and are about to be sent."""
 
     LEVEL: ClassVar[int] = logging.DEBUG
     tier: Tier
+    blocks: int
     size_bytes: int
+    """Of all of them."""
 
     def count(self, meters: Meters) -> None:
-        """Count the block."""
+        """Count the blocks."""
         tier = self.tier.name.lower()
-        meters.add("cachenode_read_blocks_total", tier=tier)
+        meters.add("cachenode_read_blocks_total", self.blocks, tier=tier)
         meters.add("cachenode_read_bytes_total", self.size_bytes, tier=tier)
 
 

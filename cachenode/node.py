@@ -7,8 +7,9 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from cachenode.block_reader import AHEAD_MAX, BlockReader
+from cachenode.block_reader import BlockReader
 from cachenode.block_writer import BlockWriter
+from cachenode.buffer_pool import BufferPool
 from cachenode.catalog import Catalog
 from cachenode.direct_reader import DirectReader
 from cachenode.direct_writer import DirectWriter
@@ -39,6 +40,8 @@ from hearthkv.telemetry import Telemetry
 
 TICK_S: Final = 1.0
 
+READ_BYTES_MAX: Final = 256 * 1024 * 1024
+
 MEASURE_S: Final = 60.0
 """Seconds between two log lines that say what the node holds; none where nothing changed."""
 
@@ -65,7 +68,8 @@ class CacheNode:
         clock: For pins, and for how long a full store is left alone.
         telemetry: Is told what happens.
         tasks: Owns all that runs in the background; it ends with them.
-        is_parallel_read: Whether a read has several blocks under way.
+        is_parallel_read: Whether a read has several blocks, and both tiers, under way.
+        read_bytes_max: Bytes of the blocks that all reads together have in memory.
         is_prefetch_on: Whether blocks are lifted ahead of their turn.
     """
 
@@ -79,6 +83,7 @@ class CacheNode:
         telemetry: Telemetry,
         tasks: asyncio.TaskGroup,
         is_parallel_read: bool = True,
+        read_bytes_max: int = READ_BYTES_MAX,
         is_prefetch_on: bool = True,
     ) -> None:
         self.identity = identity
@@ -103,7 +108,8 @@ class CacheNode:
             catalog,
             self._stores,
             tasks=tasks,
-            ahead=AHEAD_MAX if is_parallel_read else 1,
+            pool=BufferPool(read_bytes_max),
+            is_parallel=is_parallel_read,
             hits=self._hits,
             telemetry=telemetry,
         )

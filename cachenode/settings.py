@@ -60,6 +60,10 @@ class CacheNodeSettings:
     """Seconds that one call to Redis or the disk may take. Too short, and a busy store counts as
     one that is away; too long, and a read waits for a store that is."""
 
+    read_memory_mb: int = 256
+    """MiB of blocks that all reads together have in memory, up to 12 for each. Further reads wait
+    for it within their deadlines. A block that is larger than that is read all the same, alone."""
+
     calls_max: int = 256
     """Calls that run at once; one more is refused, which is a miss. A write holds up to five
     blocks in memory, so this bounds what the process may need."""
@@ -79,8 +83,9 @@ class CacheNodeSettings:
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise SettingsError(f"{name} is {value}, must be > 0")
-        if self.calls_max < 1:
-            raise SettingsError(f"calls_max is {self.calls_max}, must be >= 1")
+        for name in ("calls_max", "read_memory_mb"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 1")
         if not 0 <= self.drain_s < math.inf:
             raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
         if not -1 <= self.metrics_port <= 65535:

@@ -10,7 +10,7 @@ from cachenode import events
 from cachenode.catalog import Catalog
 from cachenode.eviction import policy_named
 from cachenode.hit_counts import HitCounts
-from cachenode.node import CacheNode, NodeIdentity
+from cachenode.node import READ_BYTES_MAX, CacheNode, NodeIdentity
 from cachenode.plans import TierLimits, WriteTicket
 from cachenode.store import BlockStore, CopyWrite
 from cachenode.tier_stores import TierStores
@@ -121,6 +121,7 @@ async def open_node(
     clock: Clock | None = None,
     epoch: int = 1,
     is_parallel_read: bool = True,
+    read_bytes_max: int = READ_BYTES_MAX,
     is_prefetch_on: bool = True,
 ) -> AsyncIterator[Rig]:
     """
@@ -145,6 +146,7 @@ async def open_node(
             telemetry=Telemetry(logging.getLogger("test"), meters),
             tasks=tasks,
             is_parallel_read=is_parallel_read,
+            read_bytes_max=read_bytes_max,
             is_prefetch_on=is_prefetch_on,
         )
         await node.start()
@@ -179,20 +181,22 @@ def parts_over(stores: Mapping[Tier, BlockStore], *, blocks_max: int = BLOCKS_MA
     return Parts(catalog, tier_stores, HitCounts(), telemetry, meters, clock)
 
 
-async def hold(parts: Parts, keys: Sequence[bytes]) -> list[BlockRef]:
+async def hold(
+    parts: Parts, keys: Sequence[bytes], spec: NamespaceSpec = SPEC, *, parent_key: bytes = b""
+) -> list[BlockRef]:
     """Store a prompt as a write would, and return its copies."""
     refs = []
-    for key, before in zip(keys, [b"", *keys], strict=False):
-        header = header_of(key, before)
+    for key, before in zip(keys, [parent_key, *keys], strict=False):
+        header = header_of(key, before, spec)
         ticket = parts.catalog.plan_write(
-            SPEC,
+            spec,
             key=key,
             parent_key=before,
-            size_bytes=SPEC.block_bytes,
+            size_bytes=spec.block_bytes,
             checksum=header.checksum,
         )
         assert isinstance(ticket, WriteTicket)
-        write = CopyWrite(frame_of(SPEC, ticket.target), payload_of(key))
+        write = CopyWrite(frame_of(spec, ticket.target), payload_of(key, spec))
         assert await parts.stores.store(ticket.target.tier, [write]) == [True]
         parts.catalog.commit_write(ticket)
         refs.append(ticket.target)

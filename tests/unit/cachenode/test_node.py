@@ -6,7 +6,6 @@ from contextlib import aclosing
 
 import pytest
 
-from cachenode.block_reader import AHEAD_MAX
 from cachenode.node import MEASURE_S
 from cachenode.tier_stores import FULL_S
 from hearthkv.core.block_io import (
@@ -289,7 +288,7 @@ async def test_a_move_that_finds_its_block_damaged_drops_it(stores, dram, ssd):
 
 
 async def test_a_reader_that_leaves_early_leaves_nothing_behind(stores, dram: MemoryStore):
-    keys = prompt(4 * AHEAD_MAX)
+    keys = prompt(16)
     async with open_node(stores) as rig:
         await rig.write(keys)
         query = ReadQuery(SPEC.namespace_id, PackedKeys.join(keys), 0, None)

@@ -103,7 +103,7 @@ async def read_out(call) -> None:
         return
 
 
-@pytest.mark.parametrize(("takes_chunks", "messages"), [(False, 10)])
+@pytest.mark.parametrize(("takes_chunks", "messages"), [(False, 10), (True, 2)])
 async def test_small_blocks_share_a_message_where_the_reader_takes_that(
     node, takes_chunks: bool, messages: int
 ):
