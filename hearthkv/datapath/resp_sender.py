@@ -1,7 +1,6 @@
 """How requests leave by a connection of an event loop: straight out of the caller's memory."""
 
 import asyncio
-import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -83,13 +82,16 @@ class SocketSender:
     Sends by a plain socket with vectored writes.
 
     A transport of asyncio copies what the kernel does not take at once, which is nearly all of a
-    large block. So this writes to the transport's socket itself, through a descriptor of its
-    own, for the loop watches a transport's descriptor on the transport's behalf only.
+    large block. So this writes to the socket itself.
+
+    Args:
+        connected: A socket that does not block, with a descriptor that no transport has.
+        lost: Called when it can't be written to any more.
     """
 
-    def __init__(self, transport_socket: "_HasFileno", lost: Callable[[OSError], None]) -> None:
+    def __init__(self, connected: socket.socket, lost: Callable[[OSError], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._socket = socket.socket(fileno=os.dup(transport_socket.fileno()))
+        self._socket = connected
         self._lost = lost
         self._waiting = _Waiting()
         self._is_blocked = False
@@ -117,12 +119,11 @@ class SocketSender:
         """Nothing."""
 
     def close(self) -> None:
-        """Forget what is not sent, and give the descriptor back."""
+        """Forget what is not sent. The socket is still its owner's to close."""
         self._waiting.clear()
         if self._is_blocked:
             self._is_blocked = False
             self._loop.remove_writer(self._socket.fileno())
-        self._socket.close()
 
     def _flush(self) -> None:
         try:
@@ -190,7 +191,3 @@ class TransportSender:
             piece = first[:_PIECE_BYTES]
             self._waiting.drop(len(piece))
             self._transport.write(piece)
-
-
-class _HasFileno(Protocol):
-    def fileno(self) -> int: ...
