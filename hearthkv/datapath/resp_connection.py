@@ -181,7 +181,7 @@ class RespConnection(asyncio.BufferedProtocol):
             # A server that answers before it has the whole command does not take the rest.
             self._cut()
         self._settle(finished)
-        if self._withdrawn and len(self._withdrawn) == len(self._outstanding):
+        if not self.is_usable and len(self._withdrawn) == len(self._outstanding):
             self.close()
         return nbytes == self._asked_bytes
 

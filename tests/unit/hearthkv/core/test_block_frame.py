@@ -8,6 +8,7 @@ from hearthkv.core.block_frame import (
     FRAME_BYTES,
     BlockFrame,
     check_block,
+    check_parts,
     decode_frame,
     encode_frame,
     frame_of,
@@ -108,3 +109,11 @@ class _Unchecked:
     namespace_id = b"n" * 16
     block_size = 0
     block_bytes = 8
+
+
+def test_frame_and_payload_may_lie_apart():
+    check_parts(encode_frame(FRAME), memoryview(PAYLOAD), REF)
+    with pytest.raises(FrameError, match="payload is 7 bytes, frame says 8"):
+        check_parts(encode_frame(FRAME), PAYLOAD[:-1], REF)
+    with pytest.raises(FrameError, match="payload has checksum"):
+        check_parts(encode_frame(FRAME), b"12345679", REF)
