@@ -30,6 +30,7 @@ from cachenode.prefetch import Prefetch
 from cachenode.reads import Reads
 from cachenode.restore import restore
 from cachenode.tiering import Tiering
+from cachenode.turns import Turns
 from cachenode.writes import Writes
 from hearthkv.core.block_io import DropTarget, NamespaceUsage, Pinned, PinQuery, WriteStatus
 from hearthkv.core.block_key import PackedKeys
@@ -38,6 +39,7 @@ from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.routing import SnapshotPart
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import Tier, TierCounts, TierUsage
+from hearthkv.core.turn_end import EndedTurn
 
 ERASURES_MAX = 256
 MOVES_MAX = 32
@@ -72,6 +74,7 @@ class Catalog:
         self._writes = Writes(self._holdings)
         self._tiering = Tiering(self._holdings, offload_threshold)
         self._prefetch = Prefetch(self._holdings, self._tiering)
+        self._turns = Turns(self._holdings, self._prefetch)
 
     # Reading
 
@@ -88,8 +91,10 @@ class Catalog:
         Args:
             namespace_id: An unknown one holds nothing.
             keys: From the first block that is wanted on; those before it may be left out.
-            session_id: On whose behalf.
+            session_id: On whose behalf; it is back from whatever it waited for.
         """
+        if session_id is not None:
+            self._turns.begin(session_id)
         return self._reads.plan(namespace_id, keys, session_id)
 
     def finish_read(self, plan: ReadPlan) -> None:
@@ -182,6 +187,14 @@ class Catalog:
     def request_prefetch(self, namespace_id: bytes, keys: PackedKeys) -> int:
         """Queue the SSD blocks of a held prefix for DRAM; return how many are on their way now."""
         return self._prefetch.request(namespace_id, keys)
+
+    def end_turn(self, turn: EndedTurn, now: float) -> None:
+        """Learn how a session's turn ended, and when it is expected back."""
+        self._turns.end(turn, now)
+
+    def lift_due(self, now: float) -> int:
+        """Queue the SSD blocks of sessions that are expected back; return how many are coming."""
+        return self._turns.lift_due(now)
 
     def plan_promotions(self, moves_max: int = MOVES_MAX) -> tuple[Move, ...]:
         """Plan the next moves to DRAM, as many as there is room for now."""

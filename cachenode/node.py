@@ -36,6 +36,7 @@ from hearthkv.core.clock import Clock
 from hearthkv.core.direct_path import Located, LocateQuery, Reservation, ReserveQuery
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier, TierCounts, TierUsage
+from hearthkv.core.turn_end import EndedTurn
 from hearthkv.telemetry import Telemetry
 
 TICK_S: Final = 1.0
@@ -200,6 +201,16 @@ class CacheNode:
         self._stores.work.set()
         return queued
 
+    def end_turn(self, turn: EndedTurn) -> int:
+        """
+        Learn how a session's turn ended: it decides how long its blocks are kept, and up.
+
+        Returns:
+            Blocks that are on their way from SSD to DRAM because of it.
+        """
+        self.catalog.end_turn(turn, self._clock.now())
+        return self._lift_due()
+
     def pin(self, query: PinQuery) -> Pinned:
         """Keep a prefix from eviction for a while."""
         return self.catalog.pin(query, pin_id=secrets.token_hex(8), now=self._clock.now())
@@ -240,15 +251,23 @@ class CacheNode:
         await self._mover.work()
 
     def tick(self) -> None:
-        """Do what is due every second: end old pins and reservations, and show the gauges."""
+        """Do what is due every second: end what is over, lift what is expected, show the gauges."""
         self.catalog.expire_pins(self._clock.now())
         self._direct_writer.expire()
+        self._lift_due()
         self._stores.work.set()
         show_usage(self._telemetry.meters, self.catalog.usage())
         show_hit_ratio(self._telemetry.meters, self._hits.ratios())
         if self._clock.now() >= self._measure_at_s:
             self._measure_at_s = self._clock.now() + MEASURE_S
             self._measure()
+
+    def _lift_due(self) -> int:
+        if not self._is_prefetch_on:
+            return 0
+        queued = self.catalog.lift_due(self._clock.now())
+        self._stores.work.set()
+        return queued
 
     def _measure(self) -> None:
         now = measured(self.catalog.usage(), self._hits.ratios())

@@ -1,5 +1,7 @@
 """Which blocks wait to be lifted from the SSD to DRAM before their turn. Pure."""
 
+from collections.abc import Iterable
+
 from cachenode.block import Block
 from cachenode.holdings import Holdings
 from cachenode.plans import Move
@@ -34,10 +36,14 @@ class Prefetch:
         Returns:
             Blocks that are now queued or on their way, be it through this request or another.
         """
+        return self.lift(self._holdings.tree.prefix(namespace_id, keys))
+
+    def lift(self, prompt: Iterable[Block]) -> int:
+        """Queue the SSD blocks of a prompt, given from its first block on, as `request` does."""
         if not (self._dram.is_usable and self._ssd.is_usable):
             return 0
         coming = 0
-        for block in self._holdings.tree.prefix(namespace_id, keys):
+        for block in prompt:
             if block.tier is Tier.SSD:
                 if not (block.is_moving or block in self._queue or self._enqueue(block)):
                     break

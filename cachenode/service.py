@@ -95,6 +95,12 @@ class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
         """End a pin."""
         return pb2.UnpinResponse(unpinned_blocks=self._node.unpin(request.pin_id))
 
+    async def EndTurn(self, request: pb2.EndTurnRequest, context: Context) -> pb2.EndTurnResponse:
+        """Learn how a session's turn ended."""
+        async with errors_as_status(context, STATUS_OF):
+            queued = self._node.end_turn(codec.decode_end_turn_request(request))
+            return pb2.EndTurnResponse(queued_blocks=queued)
+
     async def Drop(self, request: pb2.DropRequest, context: Context) -> pb2.DropResponse:
         """Forget blocks, a session or a namespace."""
         async with errors_as_status(context, STATUS_OF):

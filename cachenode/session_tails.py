@@ -40,6 +40,14 @@ class SessionTails:
         """Whether some session's prompt ends with `block`."""
         return block in self._sessions
 
+    def last(self, session_id: SessionId) -> Block | None:
+        """The last block of the prompt that a session read or wrote last; None if unknown."""
+        return next(reversed(self._tails.get(session_id, ())), None)
+
+    def has_other(self, block: Block, session_id: SessionId) -> bool:
+        """Whether a prompt of another session ends with `block`."""
+        return any(other != session_id for other in self._sessions.get(block, ()))
+
     def forget(self, session_id: SessionId) -> list[Block]:
         """Forget a session and return its tails."""
         tails = list(self._tails.get(session_id, ()))

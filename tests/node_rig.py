@@ -83,9 +83,12 @@ class Rig:
             await self.node.settle()
         return statuses
 
-    async def read(self, keys: Sequence[bytes]) -> tuple[int, ReadEnd]:
+    async def read(
+        self, keys: Sequence[bytes], *, session: str | None = None
+    ) -> tuple[int, ReadEnd]:
         """How many blocks came, each byte for byte, and why there were no more."""
-        query = ReadQuery(SPEC.namespace_id, PackedKeys.join(keys), 0, None)
+        session_id = None if session is None else SessionId(session)
+        query = ReadQuery(SPEC.namespace_id, PackedKeys.join(keys), 0, session_id)
         count = 0
         async with aclosing(self.node.read(query)) as steps:
             async for step in steps:

@@ -1,11 +1,13 @@
 """Least recently used first, with a list of its own for each medium. Pure."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from itertools import islice
 from typing import Generic
 
 from cachenode.eviction.protocol import Entry
 from hearthkv.core.tier import Tier
+from hearthkv.core.turn_end import TurnEnd
 
 
 class LruWithMediaPriority(Generic[Entry]):
@@ -32,6 +34,9 @@ class LruWithMediaPriority(Generic[Entry]):
         home = self._homes.get(entry)
         if home is not None:
             home.move_to_end(entry)
+
+    def hinted(self, prompt: Iterable[Entry], turn_end: TurnEnd, turn_count: int) -> None:
+        """Take no hints."""
 
     def removed(self, entry: Entry) -> None:
         """Forget an entry."""

@@ -1,9 +1,10 @@
 """The seam between the tiers and the policy that says who leaves one first. Pure."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Protocol, TypeVar
 
 from hearthkv.core.tier import Tier
+from hearthkv.core.turn_end import TurnEnd
 
 Entry = TypeVar("Entry", bound=Hashable)
 
@@ -22,6 +23,17 @@ class EvictionPolicy(Protocol[Entry]):
 
     def touched(self, entry: Entry) -> None:
         """Learn that an entry was used. An unknown one is no matter."""
+        ...
+
+    def hinted(self, prompt: Iterable[Entry], turn_end: TurnEnd, turn_count: int) -> None:
+        """
+        Learn how the session went on that alone needs these entries.
+
+        Args:
+            prompt: Without what other sessions share: nobody knows when those want it.
+            turn_end: How its last turn ended.
+            turn_count: Turns that the session, or the sub-agent, had so far.
+        """
         ...
 
     def removed(self, entry: Entry) -> None:

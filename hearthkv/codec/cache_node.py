@@ -24,6 +24,7 @@ from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import check_namespace_id
 from hearthkv.core.session_id import SessionId, check_node_id, check_session_id
 from hearthkv.core.tier import TierCounts
+from hearthkv.core.turn_end import EndedTurn, TurnEnd
 from hearthkv.v1 import cache_node_pb2 as pb2
 
 READ_END = {
@@ -42,6 +43,13 @@ WRITE_STATUS = {
     WriteStatus.CORRUPT: pb2.WRITE_STATUS_CORRUPT,
     WriteStatus.UNAVAILABLE: pb2.WRITE_STATUS_UNAVAILABLE,
 }
+_TURN_END = {
+    TurnEnd.UNKNOWN: pb2.TURN_END_UNSPECIFIED,
+    TurnEnd.TOOL_CALL: pb2.TURN_END_TOOL_CALL,
+    TurnEnd.ANSWER: pb2.TURN_END_ANSWER,
+    TurnEnd.FINAL: pb2.TURN_END_FINAL,
+}
+_TURN_END_OF: dict[int, TurnEnd] = {value: end for end, value in _TURN_END.items()}
 _WRITE_STATUS_OF: dict[int, WriteStatus] = {value: status for status, value in WRITE_STATUS.items()}
 
 
@@ -224,6 +232,33 @@ def encode_unpin_request(pin_id: str) -> pb2.UnpinRequest:
 def decode_unpin_response(message: pb2.UnpinResponse) -> int:
     """Return how many blocks were released."""
     return message.unpinned_blocks
+
+
+def decode_end_turn_request(message: pb2.EndTurnRequest) -> EndedTurn:
+    """
+    Return the turn that is over; an end that a newer peer knows counts as unknown.
+
+    Raises:
+        BadInputError: If the session's name or the time can't be.
+    """
+    return EndedTurn(
+        check_session_id(message.session_id),
+        _TURN_END_OF.get(message.end, TurnEnd.UNKNOWN),
+        message.returns_in.ToNanoseconds() / 1e9 if message.HasField("returns_in") else None,
+    )
+
+
+def encode_end_turn_request(turn: EndedTurn) -> pb2.EndTurnRequest:
+    """Return the turn that is over as a message."""
+    message = pb2.EndTurnRequest(session_id=turn.session_id, end=_TURN_END[turn.end])
+    if turn.returns_in_s is not None:
+        message.returns_in.FromNanoseconds(round(turn.returns_in_s * 1e9))
+    return message
+
+
+def decode_end_turn_response(message: pb2.EndTurnResponse) -> int:
+    """Return how many blocks are lifted now."""
+    return message.queued_blocks
 
 
 def decode_drop_request(message: pb2.DropRequest) -> DropTarget:

@@ -26,17 +26,19 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from hearthkv.v1 import block_pb2 as hearthkv_dot_v1_dot_block__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chearthkv/v1/cache_node.proto\x12\x0bhearthkv.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17hearthkv/v1/block.proto\"K\n\x0cMatchRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"Y\n\rMatchResponse\x12\x16\n\x0ematched_blocks\x18\x01 \x01(\r\x12\x30\n\x0fmatched_by_tier\x18\x02 \x03(\x0b\x32\x17.hearthkv.v1.TierBlocks\"\x89\x01\n\x0bReadRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12\x13\n\x0b\x66irst_block\x18\x03 \x01(\r\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x14\n\x0ctakes_chunks\x18\x05 \x01(\x08\"\x91\x01\n\x0cReadResponse\x12(\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x17.hearthkv.v1.BlockChunkH\x00\x12#\n\x03\x65nd\x18\x02 \x01(\x0e\x32\x14.hearthkv.v1.ReadEndH\x00\x12*\n\x06\x63hunks\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.BlockChunksH\x00\x42\x06\n\x04step\"O\n\nWriteStart\x12-\n\tnamespace\x18\x01 \x01(\x0b\x32\x1a.hearthkv.v1.NamespaceSpec\x12\x12\n\nsession_id\x18\x02 \x01(\t\"\x96\x01\n\x0cWriteRequest\x12(\n\x05start\x18\x01 \x01(\x0b\x32\x17.hearthkv.v1.WriteStartH\x00\x12(\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.BlockChunkH\x00\x12*\n\x06\x63hunks\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.BlockChunksH\x00\x42\x06\n\x04step\"Q\n\rWriteResponse\x12*\n\x08statuses\x18\x01 \x03(\x0e\x32\x18.hearthkv.v1.WriteStatus\x12\x14\n\x0ctakes_chunks\x18\x02 \x01(\x08\"N\n\x0fPrefetchRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\")\n\x10PrefetchResponse\x12\x15\n\rqueued_blocks\x18\x01 \x01(\r\"q\n\nPinRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"4\n\x0bPinResponse\x12\x0e\n\x06pin_id\x18\x01 \x01(\t\x12\x15\n\rpinned_blocks\x18\x02 \x01(\r\"\x1e\n\x0cUnpinRequest\x12\x0e\n\x06pin_id\x18\x01 \x01(\t\"(\n\rUnpinResponse\x12\x17\n\x0funpinned_blocks\x18\x01 \x01(\r\"#\n\rSessionBlocks\x12\x12\n\nsession_id\x18\x01 \x01(\t\"N\n\x0fNamespaceBlocks\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"\x8e\x01\n\x0b\x44ropRequest\x12.\n\x06\x62locks\x18\x01 \x01(\x0b\x32\x1c.hearthkv.v1.NamespaceBlocksH\x00\x12-\n\x07session\x18\x02 \x01(\x0b\x32\x1a.hearthkv.v1.SessionBlocksH\x00\x12\x16\n\x0cnamespace_id\x18\x03 \x01(\x0cH\x00\x42\x08\n\x06target\"&\n\x0c\x44ropResponse\x12\x16\n\x0e\x64ropped_blocks\x18\x01 \x01(\x04\"\x11\n\x0f\x44\x65scribeRequest\"O\n\x0eNamespaceUsage\x12-\n\tnamespace\x18\x01 \x01(\x0b\x32\x1a.hearthkv.v1.NamespaceSpec\x12\x0e\n\x06\x62locks\x18\x02 \x01(\x04\"\xa9\x01\n\x10\x44\x65scribeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x06\x12%\n\x05tiers\x18\x03 \x03(\x0b\x32\x16.hearthkv.v1.TierUsage\x12/\n\nnamespaces\x18\x04 \x03(\x0b\x32\x1b.hearthkv.v1.NamespaceUsage\x12\x0c\n\x04pins\x18\x05 \x01(\r\x12\x0f\n\x07version\x18\x06 \x01(\t*z\n\x07ReadEnd\x12\x18\n\x14READ_END_UNSPECIFIED\x10\x00\x12\x15\n\x11READ_END_COMPLETE\x10\x01\x12\x11\n\rREAD_END_MISS\x10\x02\x12\x11\n\rREAD_END_LOST\x10\x03\x12\x18\n\x14READ_END_UNAVAILABLE\x10\x04*\xd6\x01\n\x0bWriteStatus\x12\x1c\n\x18WRITE_STATUS_UNSPECIFIED\x10\x00\x12\x17\n\x13WRITE_STATUS_STORED\x10\x01\x12\x1d\n\x19WRITE_STATUS_ALREADY_HELD\x10\x02\x12\x1f\n\x1bWRITE_STATUS_PARENT_MISSING\x10\x03\x12\x18\n\x14WRITE_STATUS_NO_ROOM\x10\x04\x12\x18\n\x14WRITE_STATUS_CORRUPT\x10\x05\x12\x1c\n\x18WRITE_STATUS_UNAVAILABLE\x10\x06\x32\x95\x04\n\tCacheNode\x12>\n\x05Match\x12\x19.hearthkv.v1.MatchRequest\x1a\x1a.hearthkv.v1.MatchResponse\x12=\n\x04Read\x12\x18.hearthkv.v1.ReadRequest\x1a\x19.hearthkv.v1.ReadResponse0\x01\x12@\n\x05Write\x12\x19.hearthkv.v1.WriteRequest\x1a\x1a.hearthkv.v1.WriteResponse(\x01\x12G\n\x08Prefetch\x12\x1c.hearthkv.v1.PrefetchRequest\x1a\x1d.hearthkv.v1.PrefetchResponse\x12\x38\n\x03Pin\x12\x17.hearthkv.v1.PinRequest\x1a\x18.hearthkv.v1.PinResponse\x12>\n\x05Unpin\x12\x19.hearthkv.v1.UnpinRequest\x1a\x1a.hearthkv.v1.UnpinResponse\x12;\n\x04\x44rop\x12\x18.hearthkv.v1.DropRequest\x1a\x19.hearthkv.v1.DropResponse\x12G\n\x08\x44\x65scribe\x12\x1c.hearthkv.v1.DescribeRequest\x1a\x1d.hearthkv.v1.DescribeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chearthkv/v1/cache_node.proto\x12\x0bhearthkv.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17hearthkv/v1/block.proto\"K\n\x0cMatchRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"Y\n\rMatchResponse\x12\x16\n\x0ematched_blocks\x18\x01 \x01(\r\x12\x30\n\x0fmatched_by_tier\x18\x02 \x03(\x0b\x32\x17.hearthkv.v1.TierBlocks\"\x89\x01\n\x0bReadRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12\x13\n\x0b\x66irst_block\x18\x03 \x01(\r\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x14\n\x0ctakes_chunks\x18\x05 \x01(\x08\"\x91\x01\n\x0cReadResponse\x12(\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x17.hearthkv.v1.BlockChunkH\x00\x12#\n\x03\x65nd\x18\x02 \x01(\x0e\x32\x14.hearthkv.v1.ReadEndH\x00\x12*\n\x06\x63hunks\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.BlockChunksH\x00\x42\x06\n\x04step\"O\n\nWriteStart\x12-\n\tnamespace\x18\x01 \x01(\x0b\x32\x1a.hearthkv.v1.NamespaceSpec\x12\x12\n\nsession_id\x18\x02 \x01(\t\"\x96\x01\n\x0cWriteRequest\x12(\n\x05start\x18\x01 \x01(\x0b\x32\x17.hearthkv.v1.WriteStartH\x00\x12(\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.BlockChunkH\x00\x12*\n\x06\x63hunks\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.BlockChunksH\x00\x42\x06\n\x04step\"Q\n\rWriteResponse\x12*\n\x08statuses\x18\x01 \x03(\x0e\x32\x18.hearthkv.v1.WriteStatus\x12\x14\n\x0ctakes_chunks\x18\x02 \x01(\x08\"N\n\x0fPrefetchRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\")\n\x10PrefetchResponse\x12\x15\n\rqueued_blocks\x18\x01 \x01(\r\"q\n\nPinRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"4\n\x0bPinResponse\x12\x0e\n\x06pin_id\x18\x01 \x01(\t\x12\x15\n\rpinned_blocks\x18\x02 \x01(\r\"\x1e\n\x0cUnpinRequest\x12\x0e\n\x06pin_id\x18\x01 \x01(\t\"(\n\rUnpinResponse\x12\x17\n\x0funpinned_blocks\x18\x01 \x01(\r\"v\n\x0e\x45ndTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12!\n\x03\x65nd\x18\x02 \x01(\x0e\x32\x14.hearthkv.v1.TurnEnd\x12-\n\nreturns_in\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"(\n\x0f\x45ndTurnResponse\x12\x15\n\rqueued_blocks\x18\x01 \x01(\r\"#\n\rSessionBlocks\x12\x12\n\nsession_id\x18\x01 \x01(\t\"N\n\x0fNamespaceBlocks\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"\x8e\x01\n\x0b\x44ropRequest\x12.\n\x06\x62locks\x18\x01 \x01(\x0b\x32\x1c.hearthkv.v1.NamespaceBlocksH\x00\x12-\n\x07session\x18\x02 \x01(\x0b\x32\x1a.hearthkv.v1.SessionBlocksH\x00\x12\x16\n\x0cnamespace_id\x18\x03 \x01(\x0cH\x00\x42\x08\n\x06target\"&\n\x0c\x44ropResponse\x12\x16\n\x0e\x64ropped_blocks\x18\x01 \x01(\x04\"\x11\n\x0f\x44\x65scribeRequest\"O\n\x0eNamespaceUsage\x12-\n\tnamespace\x18\x01 \x01(\x0b\x32\x1a.hearthkv.v1.NamespaceSpec\x12\x0e\n\x06\x62locks\x18\x02 \x01(\x04\"\xa9\x01\n\x10\x44\x65scribeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x06\x12%\n\x05tiers\x18\x03 \x03(\x0b\x32\x16.hearthkv.v1.TierUsage\x12/\n\nnamespaces\x18\x04 \x03(\x0b\x32\x1b.hearthkv.v1.NamespaceUsage\x12\x0c\n\x04pins\x18\x05 \x01(\r\x12\x0f\n\x07version\x18\x06 \x01(\t*z\n\x07ReadEnd\x12\x18\n\x14READ_END_UNSPECIFIED\x10\x00\x12\x15\n\x11READ_END_COMPLETE\x10\x01\x12\x11\n\rREAD_END_MISS\x10\x02\x12\x11\n\rREAD_END_LOST\x10\x03\x12\x18\n\x14READ_END_UNAVAILABLE\x10\x04*\xd6\x01\n\x0bWriteStatus\x12\x1c\n\x18WRITE_STATUS_UNSPECIFIED\x10\x00\x12\x17\n\x13WRITE_STATUS_STORED\x10\x01\x12\x1d\n\x19WRITE_STATUS_ALREADY_HELD\x10\x02\x12\x1f\n\x1bWRITE_STATUS_PARENT_MISSING\x10\x03\x12\x18\n\x14WRITE_STATUS_NO_ROOM\x10\x04\x12\x18\n\x14WRITE_STATUS_CORRUPT\x10\x05\x12\x1c\n\x18WRITE_STATUS_UNAVAILABLE\x10\x06*d\n\x07TurnEnd\x12\x18\n\x14TURN_END_UNSPECIFIED\x10\x00\x12\x16\n\x12TURN_END_TOOL_CALL\x10\x01\x12\x13\n\x0fTURN_END_ANSWER\x10\x02\x12\x12\n\x0eTURN_END_FINAL\x10\x03\x32\xdb\x04\n\tCacheNode\x12>\n\x05Match\x12\x19.hearthkv.v1.MatchRequest\x1a\x1a.hearthkv.v1.MatchResponse\x12=\n\x04Read\x12\x18.hearthkv.v1.ReadRequest\x1a\x19.hearthkv.v1.ReadResponse0\x01\x12@\n\x05Write\x12\x19.hearthkv.v1.WriteRequest\x1a\x1a.hearthkv.v1.WriteResponse(\x01\x12G\n\x08Prefetch\x12\x1c.hearthkv.v1.PrefetchRequest\x1a\x1d.hearthkv.v1.PrefetchResponse\x12\x38\n\x03Pin\x12\x17.hearthkv.v1.PinRequest\x1a\x18.hearthkv.v1.PinResponse\x12>\n\x05Unpin\x12\x19.hearthkv.v1.UnpinRequest\x1a\x1a.hearthkv.v1.UnpinResponse\x12\x44\n\x07\x45ndTurn\x12\x1b.hearthkv.v1.EndTurnRequest\x1a\x1c.hearthkv.v1.EndTurnResponse\x12;\n\x04\x44rop\x12\x18.hearthkv.v1.DropRequest\x1a\x19.hearthkv.v1.DropResponse\x12G\n\x08\x44\x65scribe\x12\x1c.hearthkv.v1.DescribeRequest\x1a\x1d.hearthkv.v1.DescribeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hearthkv.v1.cache_node_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_READEND']._serialized_start=1815
-  _globals['_READEND']._serialized_end=1937
-  _globals['_WRITESTATUS']._serialized_start=1940
-  _globals['_WRITESTATUS']._serialized_end=2154
+  _globals['_READEND']._serialized_start=1977
+  _globals['_READEND']._serialized_end=2099
+  _globals['_WRITESTATUS']._serialized_start=2102
+  _globals['_WRITESTATUS']._serialized_end=2316
+  _globals['_TURNEND']._serialized_start=2318
+  _globals['_TURNEND']._serialized_end=2418
   _globals['_MATCHREQUEST']._serialized_start=102
   _globals['_MATCHREQUEST']._serialized_end=177
   _globals['_MATCHRESPONSE']._serialized_start=179
@@ -63,20 +65,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UNPINREQUEST']._serialized_end=1197
   _globals['_UNPINRESPONSE']._serialized_start=1199
   _globals['_UNPINRESPONSE']._serialized_end=1239
-  _globals['_SESSIONBLOCKS']._serialized_start=1241
-  _globals['_SESSIONBLOCKS']._serialized_end=1276
-  _globals['_NAMESPACEBLOCKS']._serialized_start=1278
-  _globals['_NAMESPACEBLOCKS']._serialized_end=1356
-  _globals['_DROPREQUEST']._serialized_start=1359
-  _globals['_DROPREQUEST']._serialized_end=1501
-  _globals['_DROPRESPONSE']._serialized_start=1503
-  _globals['_DROPRESPONSE']._serialized_end=1541
-  _globals['_DESCRIBEREQUEST']._serialized_start=1543
-  _globals['_DESCRIBEREQUEST']._serialized_end=1560
-  _globals['_NAMESPACEUSAGE']._serialized_start=1562
-  _globals['_NAMESPACEUSAGE']._serialized_end=1641
-  _globals['_DESCRIBERESPONSE']._serialized_start=1644
-  _globals['_DESCRIBERESPONSE']._serialized_end=1813
-  _globals['_CACHENODE']._serialized_start=2157
-  _globals['_CACHENODE']._serialized_end=2690
+  _globals['_ENDTURNREQUEST']._serialized_start=1241
+  _globals['_ENDTURNREQUEST']._serialized_end=1359
+  _globals['_ENDTURNRESPONSE']._serialized_start=1361
+  _globals['_ENDTURNRESPONSE']._serialized_end=1401
+  _globals['_SESSIONBLOCKS']._serialized_start=1403
+  _globals['_SESSIONBLOCKS']._serialized_end=1438
+  _globals['_NAMESPACEBLOCKS']._serialized_start=1440
+  _globals['_NAMESPACEBLOCKS']._serialized_end=1518
+  _globals['_DROPREQUEST']._serialized_start=1521
+  _globals['_DROPREQUEST']._serialized_end=1663
+  _globals['_DROPRESPONSE']._serialized_start=1665
+  _globals['_DROPRESPONSE']._serialized_end=1703
+  _globals['_DESCRIBEREQUEST']._serialized_start=1705
+  _globals['_DESCRIBEREQUEST']._serialized_end=1722
+  _globals['_NAMESPACEUSAGE']._serialized_start=1724
+  _globals['_NAMESPACEUSAGE']._serialized_end=1803
+  _globals['_DESCRIBERESPONSE']._serialized_start=1806
+  _globals['_DESCRIBERESPONSE']._serialized_end=1975
+  _globals['_CACHENODE']._serialized_start=2421
+  _globals['_CACHENODE']._serialized_end=3024
 # @@protoc_insertion_point(module_scope)

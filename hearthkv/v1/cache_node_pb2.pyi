@@ -93,6 +93,34 @@ WRITE_STATUS_UNAVAILABLE: WriteStatus.ValueType  # 6
 """Refused: no tier takes blocks now (for instance: Redis is away, the disk is full)."""
 Global___WriteStatus: _TypeAlias = WriteStatus  # noqa: Y015
 
+class _TurnEnd:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TurnEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TurnEnd.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TURN_END_UNSPECIFIED: _TurnEnd.ValueType  # 0
+    """Not known."""
+    TURN_END_TOOL_CALL: _TurnEnd.ValueType  # 1
+    """The answer asks for tools. Their results come as the next turn, mostly within seconds."""
+    TURN_END_ANSWER: _TurnEnd.ValueType  # 2
+    """The answer is for a person, who comes back late or not at all."""
+    TURN_END_FINAL: _TurnEnd.ValueType  # 3
+    """There is no next turn: the session ended, or the sub-agent was closed."""
+
+class TurnEnd(_TurnEnd, metaclass=_TurnEndEnumTypeWrapper):
+    """How a turn ended."""
+
+TURN_END_UNSPECIFIED: TurnEnd.ValueType  # 0
+"""Not known."""
+TURN_END_TOOL_CALL: TurnEnd.ValueType  # 1
+"""The answer asks for tools. Their results come as the next turn, mostly within seconds."""
+TURN_END_ANSWER: TurnEnd.ValueType  # 2
+"""The answer is for a person, who comes back late or not at all."""
+TURN_END_FINAL: TurnEnd.ValueType  # 3
+"""There is no next turn: the session ended, or the sub-agent was closed."""
+Global___TurnEnd: _TypeAlias = TurnEnd  # noqa: Y015
+
 @_typing.final
 class MatchRequest(_message.Message):
     """Asks for the longest held prefix."""
@@ -478,6 +506,60 @@ class UnpinResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnpinResponse: _TypeAlias = UnpinResponse  # noqa: Y015
+
+@_typing.final
+class EndTurnRequest(_message.Message):
+    """Says that a turn is over, and what it saves is stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    RETURNS_IN_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session. One that the node does not know is no error."""
+    end: Global___TurnEnd.ValueType
+    """How its turn ended."""
+    @_builtins.property
+    def returns_in(self) -> _duration_pb2.Duration:
+        """How long until its next turn, up to one hour; absent where nobody knows."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        end: Global___TurnEnd.ValueType = ...,
+        returns_in: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["returns_in", b"returns_in"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "returns_in", b"returns_in", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndTurnRequest: _TypeAlias = EndTurnRequest  # noqa: Y015
+
+@_typing.final
+class EndTurnResponse(_message.Message):
+    """What is done about it now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUED_BLOCKS_FIELD_NUMBER: _builtins.int
+    queued_blocks: _builtins.int
+    """Blocks that lie on SSD and are now queued for DRAM; the call does not wait for them."""
+    def __init__(
+        self,
+        *,
+        queued_blocks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queued_blocks", b"queued_blocks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndTurnResponse: _TypeAlias = EndTurnResponse  # noqa: Y015
 
 @_typing.final
 class SessionBlocks(_message.Message):

@@ -42,6 +42,8 @@ class CacheNodeStub(object):
     later, never an error now.
     5. `Prefetch` lifts a prefix from SSD to DRAM before its next turn, and `Pin`
     keeps one from eviction for a while.
+    6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
+    blocks are lifted to DRAM, and again shortly before it is expected.
     """
 
     def __init__(self, channel):
@@ -80,6 +82,11 @@ class CacheNodeStub(object):
                 request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.UnpinRequest.SerializeToString,
                 response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.UnpinResponse.FromString,
                 _registered_method=True)
+        self.EndTurn = channel.unary_unary(
+                '/hearthkv.v1.CacheNode/EndTurn',
+                request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnRequest.SerializeToString,
+                response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnResponse.FromString,
+                _registered_method=True)
         self.Drop = channel.unary_unary(
                 '/hearthkv.v1.CacheNode/Drop',
                 request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.DropRequest.SerializeToString,
@@ -109,6 +116,8 @@ class CacheNodeServicer(object):
     later, never an error now.
     5. `Prefetch` lifts a prefix from SSD to DRAM before its next turn, and `Pin`
     keeps one from eviction for a while.
+    6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
+    blocks are lifted to DRAM, and again shortly before it is expected.
     """
 
     def Match(self, request, context):
@@ -148,6 +157,13 @@ class CacheNodeServicer(object):
 
     def Unpin(self, request, context):
         """End a pin before its time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndTurn(self, request, context):
+        """Say how a session's turn ended, so that its blocks are there when it returns.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -200,6 +216,11 @@ def add_CacheNodeServicer_to_server(servicer, server):
                     request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.UnpinRequest.FromString,
                     response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.UnpinResponse.SerializeToString,
             ),
+            'EndTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndTurn,
+                    request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnRequest.FromString,
+                    response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnResponse.SerializeToString,
+            ),
             'Drop': grpc.unary_unary_rpc_method_handler(
                     servicer.Drop,
                     request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.DropRequest.FromString,
@@ -235,6 +256,8 @@ class CacheNode(object):
     later, never an error now.
     5. `Prefetch` lifts a prefix from SSD to DRAM before its next turn, and `Pin`
     keeps one from eviction for a while.
+    6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
+    blocks are lifted to DRAM, and again shortly before it is expected.
     """
 
     @staticmethod
@@ -389,6 +412,33 @@ class CacheNode(object):
             '/hearthkv.v1.CacheNode/Unpin',
             hearthkv_dot_v1_dot_cache__node__pb2.UnpinRequest.SerializeToString,
             hearthkv_dot_v1_dot_cache__node__pb2.UnpinResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hearthkv.v1.CacheNode/EndTurn',
+            hearthkv_dot_v1_dot_cache__node__pb2.EndTurnRequest.SerializeToString,
+            hearthkv_dot_v1_dot_cache__node__pb2.EndTurnResponse.FromString,
             options,
             channel_credentials,
             insecure,

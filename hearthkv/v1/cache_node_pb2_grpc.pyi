@@ -43,6 +43,8 @@ class CacheNodeStub:
          later, never an error now.
       5. `Prefetch` lifts a prefix from SSD to DRAM before its next turn, and `Pin`
          keeps one from eviction for a while.
+      6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
+         blocks are lifted to DRAM, and again shortly before it is expected.
     """
 
     @_typing.overload
@@ -61,6 +63,8 @@ class CacheNodeStub:
     """Keep a prefix from eviction until the pin's time is over."""
     Unpin: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.UnpinRequest, _cache_node_pb2.UnpinResponse]
     """End a pin before its time."""
+    EndTurn: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.EndTurnRequest, _cache_node_pb2.EndTurnResponse]
+    """Say how a session's turn ended, so that its blocks are there when it returns."""
     Drop: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.DropRequest, _cache_node_pb2.DropResponse]
     """Forget blocks, and all that hang on them."""
     Describe: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.DescribeRequest, _cache_node_pb2.DescribeResponse]
@@ -84,6 +88,8 @@ class CacheNodeAsyncStub(CacheNodeStub):
          later, never an error now.
       5. `Prefetch` lifts a prefix from SSD to DRAM before its next turn, and `Pin`
          keeps one from eviction for a while.
+      6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
+         blocks are lifted to DRAM, and again shortly before it is expected.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -99,6 +105,8 @@ class CacheNodeAsyncStub(CacheNodeStub):
     """Keep a prefix from eviction until the pin's time is over."""
     Unpin: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.UnpinRequest, _cache_node_pb2.UnpinResponse]  # type: ignore[assignment]
     """End a pin before its time."""
+    EndTurn: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.EndTurnRequest, _cache_node_pb2.EndTurnResponse]  # type: ignore[assignment]
+    """Say how a session's turn ended, so that its blocks are there when it returns."""
     Drop: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.DropRequest, _cache_node_pb2.DropResponse]  # type: ignore[assignment]
     """Forget blocks, and all that hang on them."""
     Describe: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.DescribeRequest, _cache_node_pb2.DescribeResponse]  # type: ignore[assignment]
@@ -121,6 +129,8 @@ class CacheNodeServicer(metaclass=_abc_1.ABCMeta):
          later, never an error now.
       5. `Prefetch` lifts a prefix from SSD to DRAM before its next turn, and `Pin`
          keeps one from eviction for a while.
+      6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
+         blocks are lifted to DRAM, and again shortly before it is expected.
     """
 
     @_abc_1.abstractmethod
@@ -170,6 +180,14 @@ class CacheNodeServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cache_node_pb2.UnpinResponse, _abc.Awaitable[_cache_node_pb2.UnpinResponse]]:
         """End a pin before its time."""
+
+    @_abc_1.abstractmethod
+    def EndTurn(
+        self,
+        request: _cache_node_pb2.EndTurnRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cache_node_pb2.EndTurnResponse, _abc.Awaitable[_cache_node_pb2.EndTurnResponse]]:
+        """Say how a session's turn ended, so that its blocks are there when it returns."""
 
     @_abc_1.abstractmethod
     def Drop(

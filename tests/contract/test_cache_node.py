@@ -31,6 +31,7 @@ from hearthkv.core.kv_cache_settings import KvCacheSettings
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import Tier
+from hearthkv.core.turn_end import EndedTurn, TurnEnd
 from hearthkv.v1 import block_pb2, cache_node_pb2, cache_node_pb2_grpc
 from tests.redis_process import RedisProcess
 
@@ -261,6 +262,21 @@ async def test_a_prefix_in_dram_needs_no_prefetch(caller: Caller):
     query = KeysQuery(SPEC.namespace_id, PackedKeys.join(KEYS))
     response = await caller.stub.Prefetch(codec.encode_prefetch_request(query))
     assert response.queued_blocks == 0
+
+
+@pytest.mark.parametrize("end", TurnEnd, ids=lambda end: end.value)
+async def test_a_turn_may_end_in_any_way_also_of_an_unknown_session(caller: Caller, end: TurnEnd):
+    await caller.write(KEYS)
+    for session in (SESSION, SessionId("never seen")):
+        request = codec.encode_end_turn_request(EndedTurn(session, end, returns_in_s=1.5))
+        assert (await caller.stub.EndTurn(request)).queued_blocks == 0
+    assert await caller.match(KEYS) == 5
+
+
+async def test_the_turn_of_no_session_can_not_end(caller: Caller):
+    with pytest.raises(aio.AioRpcError) as refused:
+        await caller.stub.EndTurn(cache_node_pb2.EndTurnRequest())
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_the_node_describes_itself(node: RunningNode, caller: Caller):

@@ -39,6 +39,7 @@ class FakeNode(CacheNodeServicer):
         self.write_statuses: list[list[int]] = []
         self.matched: list[block_pb2.TierBlocks] | None = None
         self.last_read: cache_node_pb2.ReadRequest | None = None
+        self.ended_turns: list[cache_node_pb2.EndTurnRequest] = []
         self.dropped: list[cache_node_pb2.DropRequest] = []
         self._chunk_bytes = chunk_bytes
 
@@ -94,6 +95,11 @@ class FakeNode(CacheNodeServicer):
     async def Unpin(self, request, context):  # noqa: N802
         await self._enter("Unpin", context)
         return cache_node_pb2.UnpinResponse(unpinned_blocks=len(request.pin_id))
+
+    async def EndTurn(self, request, context):  # noqa: N802
+        await self._enter("EndTurn", context)
+        self.ended_turns.append(request)
+        return cache_node_pb2.EndTurnResponse()
 
     async def Drop(self, request, context):  # noqa: N802
         await self._enter("Drop", context)

@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
+from cachenode.direct_writer import GRACE_S, TTL_S
 from cachenode.node import MEASURE_S
 from cachenode.tier_stores import FULL_S
 from hearthkv.core.block_io import (
@@ -19,8 +20,10 @@ from hearthkv.core.block_io import (
 )
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import ManualClock
+from hearthkv.core.direct_path import LocateQuery, ReservedCopy, ReserveQuery
 from hearthkv.core.errors import BlockSizeError
 from hearthkv.core.tier import Tier
+from tests.direct_memory_store import DirectMemoryStore
 from tests.memory_store import MemoryStore
 from tests.node_rig import SPEC, STORED_BYTES, header_of, open_node, payload_of, prompt
 
@@ -261,6 +264,36 @@ async def test_a_prefetch_lifts_blocks_from_the_ssd(stores, dram: MemoryStore):
         assert rig.blocks() == (6, 0)
         assert rig.meters.value("cachenode_promoted_blocks_total") == 6
         assert await rig.read(prompt(6)) == (6, ReadEnd.COMPLETE)
+
+
+async def test_a_direct_write_is_located_and_counts_as_a_hit(ssd):
+    dram = DirectMemoryStore()
+    keys = prompt(3)
+    async with open_node({Tier.DRAM: dram, Tier.SSD: ssd}) as rig:
+        checksums = tuple(header_of(key, b"").checksum for key in keys)
+        reservation = rig.node.reserve(
+            ReserveQuery(b"", WriteStart(SPEC, None), PackedKeys.join(keys), b"", checksums)
+        )
+        for key, copy in zip(keys, reservation.outcomes, strict=True):
+            assert isinstance(copy, ReservedCopy)
+            dram.client_writes(key, copy.sequence)
+        assert await rig.node.commit(reservation.reservation_id) == [STORED] * 3
+        query = LocateQuery(b"", SPEC.namespace_id, PackedKeys.join(keys), 0, None)
+        assert len(rig.node.locate(query).blocks) == 3
+        rig.node.tick()
+        assert rig.meters.value("cachenode_cache_hit_ratio", tier="dram") == 1
+
+
+async def test_a_reservation_in_a_node_ends_by_abort_or_by_time(ssd):
+    clock, keys = ManualClock(), prompt(1)
+    query = ReserveQuery(b"", WriteStart(SPEC, None), PackedKeys.join(keys), b"", (0,))
+    async with open_node({Tier.DRAM: DirectMemoryStore(), Tier.SSD: ssd}, clock=clock) as rig:
+        await rig.node.abort(rig.node.reserve(query).reservation_id)
+        rig.node.reserve(query)
+        clock.advance(TTL_S + GRACE_S)
+        rig.node.tick()
+        for outcome in ("given_up", "expired"):
+            assert rig.meters.value("cachenode_reservations_total", outcome=outcome) == 1
 
 
 async def test_a_prefetch_does_nothing_where_it_is_off(stores, dram: MemoryStore):

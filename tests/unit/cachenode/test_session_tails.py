@@ -97,3 +97,22 @@ def test_a_block_that_is_no_tail_slides_nothing(chain: list[Block]):
     tails = SessionTails()
     tails.slide(chain[0])
     assert not tails.is_tail(chain[0])
+
+
+def test_the_prompt_used_last_is_known(roots: list[Block]):
+    tails = SessionTails()
+    assert tails.last(X) is None
+    tails.note(X, roots[0])
+    tails.note(X, roots[1])
+    assert tails.last(X) is roots[1]
+    tails.note(X, roots[0])
+    assert tails.last(X) is roots[0]
+    assert tails.last(Y) is None
+
+
+def test_it_is_known_whether_another_session_ends_with_a_block(roots: list[Block]):
+    tails = SessionTails()
+    tails.note(X, roots[0])
+    assert tails.has_other(roots[0], Y)
+    assert not tails.has_other(roots[0], X)
+    assert not tails.has_other(roots[1], X)

@@ -39,6 +39,7 @@ from hearthkv.core.routing import (
     Welcome,
 )
 from hearthkv.core.tier import Tier, TierCounts, TierUsage
+from hearthkv.core.turn_end import RETURNS_IN_S_MAX, EndedTurn, TurnEnd
 
 UINT32 = st.integers(0, 2**32 - 1)
 UINT64 = st.integers(0, 2**64 - 1)
@@ -86,6 +87,12 @@ READ_QUERY = st.builds(ReadQuery, NAMESPACE_ID, KEYS, UINT32, st.none() | SESSIO
 WRITE_START = st.builds(WriteStart, SPEC, st.none() | SESSION_ID)
 PIN_QUERY = st.builds(PinQuery, NAMESPACE_ID, KEYS, SECONDS.filter(lambda s: 0 < s <= 3600))
 PINNED = st.builds(Pinned, TEXT, UINT32)
+ENDED_TURN = st.builds(
+    EndedTurn,
+    SESSION_ID,
+    st.sampled_from(TurnEnd),
+    st.none() | SECONDS.filter(lambda seconds: seconds <= RETURNS_IN_S_MAX),
+)
 DROP_TARGET = (
     st.builds(DropBlocks, NAMESPACE_ID, KEYS)
     | st.builds(DropSession, SESSION_ID)

@@ -23,6 +23,7 @@ PAIRS = {
     "prefetch_request": samples.KEYS_QUERY,
     "pin_request": samples.PIN_QUERY,
     "pin_response": samples.PINNED,
+    "end_turn_request": samples.ENDED_TURN,
     "drop_request": samples.DROP_TARGET,
     "describe_response": samples.DESCRIPTION,
 }
@@ -39,6 +40,8 @@ MESSAGES = {
     "pin_request": pb2.PinRequest,
     "pin_response": pb2.PinResponse,
     "unpin_response": pb2.UnpinResponse,
+    "end_turn_request": pb2.EndTurnRequest,
+    "end_turn_response": pb2.EndTurnResponse,
     "drop_request": pb2.DropRequest,
     "drop_response": pb2.DropResponse,
     "describe_response": pb2.DescribeResponse,
