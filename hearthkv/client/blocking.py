@@ -13,6 +13,7 @@ from typing import Self, TypeVar
 
 from hearthkv.client.buffers import ByteBuffer
 from hearthkv.client.kv import HearthKV, Namespace, connect
+from hearthkv.client.load_run import OnProgress
 from hearthkv.client.outcome import Finished, Loaded, MissReason
 from hearthkv.client.settings import ClientSettings
 from hearthkv.client.stats import ClientStats
@@ -178,11 +179,26 @@ class BlockingTurn:
         *,
         blocks: int | None = None,
         deadline_s: float | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Loaded:
-        """See `Turn.load_into`."""
+        """See `Turn.load_into`; `on_progress` is called in the client's own thread."""
         return self._thread.run(
-            self._turn.load_into(buffer, first_block, blocks=blocks, deadline_s=deadline_s)
+            self._turn.load_into(
+                buffer,
+                first_block,
+                blocks=blocks,
+                deadline_s=deadline_s,
+                on_progress=on_progress,
+            )
         )
+
+    def note_prefill(self, tokens: int, seconds: float) -> None:
+        """See `Turn.note_prefill`."""
+
+        async def noted() -> None:
+            self._turn.note_prefill(tokens, seconds)
+
+        self._thread.run(noted())
 
     def extend(self, tokens: Tokens) -> int:
         """See `Turn.extend`."""

@@ -7,8 +7,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from hearthkv.client.attachments import Attachments
 from hearthkv.client.channels import Channels
+from hearthkv.client.direct_calls import DirectCalls
+from hearthkv.client.direct_writer import DirectWriter
 from hearthkv.client.key_chains import KeyChains
+from hearthkv.client.load_rates import LoadRates
+from hearthkv.client.loader import Loader
 from hearthkv.client.node_client import NodeClient
 from hearthkv.client.outcome import MissReason, miss_of
 from hearthkv.client.peer_calls import PeerCalls
@@ -94,7 +99,15 @@ class HearthKV:
         peers = Peers(settings.cooldown_s, settings.cooldown_s_max)
         self._calls = PeerCalls(peers, clock, telemetry)
         self._chains = KeyChains(settings.chains_max)
-        self._saver = Saver(settings)
+        self._attachments = Attachments(
+            self._direct_calls,
+            is_enabled=settings.direct_path,
+            stall_s=settings.stall_s,
+            clock=clock,
+            telemetry=telemetry,
+        )
+        self._loader = Loader(self._attachments, LoadRates(), settings, telemetry)
+        self._saver = Saver(settings, DirectWriter(self._attachments, stall_s=settings.stall_s))
         self._routers: Routers | None = None
         self._watch: asyncio.Task[None] | None = None
         self._nodes: dict[str, NodeClient] = {}
@@ -120,6 +133,7 @@ class HearthKV:
             self._watch.cancel()
             await asyncio.wait({self._watch})
         await self._saver.close()
+        self._attachments.close()
         await self._channels.close()
 
     async def begin_turn(
@@ -156,7 +170,15 @@ class HearthKV:
         start = WriteStart(prompt.spec, prompt.session_id)
         saves = self._saver.new_run(client, start) if client else None
         self.stats.count_turn(prompt.tokens, seat.miss)
-        return Turn(prompt, seat, client, saves, settings=self._settings, stats=self.stats)
+        return Turn(
+            prompt,
+            seat,
+            client,
+            saves,
+            loader=self._loader,
+            settings=self._settings,
+            stats=self.stats,
+        )
 
     async def route(
         self,
@@ -297,6 +319,10 @@ class HearthKV:
             channel = self._channels.channel(address)
             self._nodes[address] = NodeClient(address, channel, self._calls, self._settings)
         return self._nodes[address]
+
+    def _direct_calls(self, address: str) -> DirectCalls:
+        channel = self._channels.channel(address)
+        return DirectCalls(address, channel, self._calls, self._settings)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -55,6 +55,9 @@ class MissReason(enum.Enum):
     QUEUE_FULL = "queue_full"
     """A block was not saved, because too many bytes wait to be."""
 
+    RECOMPUTE = "recompute"
+    """To load the next block would take longer than to compute it."""
+
     BYPASS = "bypass"
     """The caller asked to leave the cache alone."""
 
@@ -72,6 +75,9 @@ class Loaded:
     miss: MissReason | None = None
     """Why the run ended; None where every block that was asked for came."""
 
+    direct_blocks: int = 0
+    """How many of them were read from the node's stores, and not through the node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -88,6 +94,9 @@ class Finished:
 
     miss: MissReason | None = None
     """Why the first of them was refused; None where none was."""
+
+    direct_blocks: int = 0
+    """How many of the saved ones went past the node, straight into its store."""
 
 
 MISS_OF_END: dict[ReadEnd, MissReason] = {

@@ -5,6 +5,8 @@ What a node sends is trusted in nothing: order, length and checksum must be righ
 block (I1). The first that is not ends the run; the blocks before it count.
 """
 
+from collections.abc import Callable
+
 from hearthkv.client.outcome import MISS_OF_END, MissReason
 from hearthkv.core.block_io import BlockChunk, BlockHeader, ReadEnd
 from hearthkv.core.block_key import PackedKeys
@@ -22,12 +24,21 @@ class PrefixAssembly:
             `i * block_bytes`. What lies behind the blocks that count is undefined.
         keys: Keys of the blocks that were asked for, in order.
         namespace_id, block_bytes: Of their namespace.
+        on_progress: Told the number of leading blocks that count, each time that there is one
+            more.
     """
 
     def __init__(
-        self, buffer: memoryview, keys: PackedKeys, *, namespace_id: bytes, block_bytes: int
+        self,
+        buffer: memoryview,
+        keys: PackedKeys,
+        *,
+        namespace_id: bytes,
+        block_bytes: int,
+        on_progress: Callable[[int], None] | None = None,
     ) -> None:
         assert len(buffer) >= len(keys) * block_bytes
+        self._on_progress = on_progress
         self._buffer = buffer
         self._keys = keys
         self._namespace_id = namespace_id
@@ -135,3 +146,5 @@ class PrefixAssembly:
             return
         assert header.tier is not None
         self._tiers.append(header.tier)
+        if self._on_progress is not None:
+            self._on_progress(self.blocks)

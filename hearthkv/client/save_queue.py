@@ -68,6 +68,7 @@ class SaveQueue:
         """First block that is not saved; nothing behind it is taken."""
         self._statuses = dict.fromkeys(WriteStatus, 0)
         self._refused_blocks = 0
+        self._direct_blocks = 0
         self._miss: MissReason | None = None
 
     @property
@@ -84,6 +85,7 @@ class SaveQueue:
             already_held_blocks=already_held,
             refused_blocks=self._refused_blocks,
             miss=self._miss,
+            direct_blocks=self._direct_blocks,
         )
 
     def add(self, first_block: int, payloads: Sequence[memoryview], keys: PackedKeys) -> int:
@@ -132,12 +134,15 @@ class SaveQueue:
             self._under_way.append(self._waiting.popleft())
         return tuple(self._under_way)
 
-    def settle(self, statuses: Sequence[WriteStatus]) -> None:
+    def settle(self, statuses: Sequence[WriteStatus], *, direct_blocks: int = 0) -> None:
         """
         Take note of what became of the batch that was under way.
 
-        A block without a status counts as unavailable.
+        Args:
+            statuses: One a block; a block without one counts as unavailable.
+            direct_blocks: How many of them, from the first on, did not go through the node.
         """
+        self._direct_blocks += sum(status.is_held for status in statuses[:direct_blocks])
         missing = len(self._under_way) - len(statuses)
         padded = [*statuses, *[WriteStatus.UNAVAILABLE] * missing]
         for block, status in zip(self._under_way, padded, strict=False):

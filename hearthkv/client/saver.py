@@ -1,18 +1,23 @@
 """
 Saves in the background, one write at a time for each turn. Not pure.
 
-`save_queue` decides what is taken and what is refused; here it is written.
+`save_queue` decides what is taken and what is refused; here it is written: straight into the
+node's store where that can be, and else through the node.
 """
 
 import asyncio
 from collections.abc import Iterator, Sequence
 
+from hearthkv.client.deadline import Deadline
+from hearthkv.client.direct_writer import DirectWriter, Upload
+from hearthkv.client.events import BlocksTaken
+from hearthkv.client.load_rates import ReadPath
 from hearthkv.client.node_client import NodeClient
 from hearthkv.client.outcome import Finished, MissReason, miss_of
 from hearthkv.client.save_queue import ByteBudget, QueuedBlock, SaveQueue
 from hearthkv.client.settings import ClientSettings
 from hearthkv.codec.block import chunks_of
-from hearthkv.core.block_io import BlockChunk, BlockHeader, WriteStart
+from hearthkv.core.block_io import BlockChunk, BlockHeader, WriteStart, WriteStatus
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.checksum import block_checksum
 from hearthkv.core.errors import PeerError
@@ -21,8 +26,10 @@ from hearthkv.core.errors import PeerError
 class Saver:
     """The saves of all turns of a client, within one budget of bytes."""
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, direct: DirectWriter) -> None:
         self.budget = ByteBudget(settings.queue_bytes_max)
+        self.direct = direct
+        self.save_s = settings.save_s
         self._batch_bytes_max = settings.batch_bytes_max
         self._active: set[SaveRun] = set()
         self._is_closed = False
@@ -85,17 +92,35 @@ class SaveRun:
         """Write until nothing waits. Ends early, with an empty queue, when the node fails."""
         try:
             while batch := self._queue.next_batch():
-                self._queue.settle(await self._node.write(self._start, self._chunks(batch)))
+                await self._write(batch)
         except PeerError as error:
             self._queue.abandon(miss_of(error))
 
-    def _chunks(self, batch: Sequence[QueuedBlock]) -> Iterator[BlockChunk]:
-        namespace_id = self._start.spec.namespace_id
-        for block in batch:
-            header = BlockHeader(
-                key=block.key,
-                parent_key=block.parent_key,
-                size_bytes=len(block.payload),
-                checksum=block_checksum(namespace_id, block.key, block.payload),
+    async def _write(self, batch: Sequence[QueuedBlock]) -> None:
+        """Write a batch: what can be into the store itself, and the rest through the node."""
+        uploads = [Upload(block, self._checksum(block)) for block in batch]
+        deadline = Deadline.after(self._node.calls.clock.now(), self._saver.save_s)
+        direct = await self._saver.direct.write(self._node.address, self._start, uploads, deadline)
+        self._tell(ReadPath.DIRECT, direct)
+        streamed: list[WriteStatus] = []
+        if len(direct) < len(batch):
+            streamed = await self._node.write(self._start, _chunks(uploads[len(direct) :]))
+            self._tell(ReadPath.STREAM, streamed)
+        self._queue.settle([*direct, *streamed], direct_blocks=len(direct))
+
+    def _tell(self, path: ReadPath, statuses: Sequence[WriteStatus]) -> None:
+        if statuses:
+            held = sum(status.is_held for status in statuses)
+            self._node.calls.telemetry.emit(
+                BlocksTaken(self._node.address, path, len(statuses), held)
             )
-            yield from chunks_of(header, block.payload)
+
+    def _checksum(self, block: QueuedBlock) -> int:
+        return block_checksum(self._start.spec.namespace_id, block.key, block.payload)
+
+
+def _chunks(uploads: Sequence[Upload]) -> Iterator[BlockChunk]:
+    for upload in uploads:
+        block = upload.block
+        header = BlockHeader(block.key, block.parent_key, len(block.payload), upload.checksum)
+        yield from chunks_of(header, block.payload)

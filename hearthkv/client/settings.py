@@ -64,9 +64,19 @@ class ClientSettings:
     """Sessions whose hashed prompts are remembered: 5 bytes a token each. A forgotten one costs
     a full hash at its next turn, about 1 us a block."""
 
+    direct_path: bool = True
+    """Whether blocks of a node on this host are read from its stores and written into them by the
+    client itself. False makes all of them go through the node, which costs more of the CPU."""
+
+    load_gate: bool = True
+    """Whether blocks that the engine computes faster than they are read are left out. It needs
+    `Turn.note_prefill`; without it all is loaded."""
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if isinstance(value, bool):
+                continue
             if not 0 < value < math.inf:
                 raise SettingsError(f"{field.name} is {value}, must be > 0 and finite")
         if self.cooldown_s_max < self.cooldown_s:

@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hearthkv.client.buffers import ByteBuffer, block_payloads, writable_bytes
-from hearthkv.client.deadline import Deadline
-from hearthkv.client.events import CorruptBlockDropped
+from hearthkv.client.load_run import LoadQuery, OnProgress
+from hearthkv.client.loader import Loader
 from hearthkv.client.node_client import NodeClient
-from hearthkv.client.outcome import Finished, Loaded, MissReason, miss_of
-from hearthkv.client.prefix_assembly import PrefixAssembly
+from hearthkv.client.outcome import Finished, Loaded, MissReason
 from hearthkv.client.saver import SaveRun
 from hearthkv.client.settings import ClientSettings
 from hearthkv.client.stats import ClientStats
-from hearthkv.core.block_io import DropBlocks, ReadQuery
 from hearthkv.core.block_key import TOKEN_BYTES, KeyChain, PackedKeys, Tokens, pack_tokens
-from hearthkv.core.errors import BadInputError, PeerError
+from hearthkv.core.errors import BadInputError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.routing import PlacementReason
 from hearthkv.core.session_id import NodeId, SessionId
@@ -74,6 +72,7 @@ class Turn:
         node: NodeClient | None,
         saves: SaveRun | None,
         *,
+        loader: Loader,
         settings: ClientSettings,
         stats: ClientStats,
     ) -> None:
@@ -82,6 +81,7 @@ class Turn:
         self._seat = seat
         self._node = node
         self._saves = saves
+        self._loader = loader
         self._settings = settings
         self._stats = stats
         self._prompt_blocks = len(prompt.keys)
@@ -150,17 +150,25 @@ class Turn:
         *,
         blocks: int | None = None,
         deadline_s: float | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Loaded:
         """
         Load a run of the prompt's blocks; each is verified before it counts.
 
+        Where the node is on this host its stores are read directly, and else through the node.
+        Once the call is over, however it ends, nothing writes to the buffer any more.
+
         Args:
-            buffer: Writable, C-contiguous. Block i of the prompt goes to
+            buffer: Writable, C-contiguous: a bytearray, an array of NumPy, pinned memory of
+                torch by its `numpy()`. Block i of the prompt goes to
                 `(i - first_block) * block_bytes`. What lies behind the blocks that the answer
                 counts is undefined afterwards.
             first_block: Where to begin; the caller has the blocks before it.
             blocks: How many to ask for. None: as many as fit, and all that matched must fit.
             deadline_s: Seconds after which to give up; None: `ClientSettings.read_s`.
+            on_progress: Told, each time that there are more, how many blocks from the start of
+                the buffer are verified and may be used, while those behind them are on their
+                way. Called within the event loop: it must be short, and must not raise.
 
         Raises:
             BadInputError: If a block is asked for that the prompt does not have.
@@ -169,9 +177,28 @@ class Turn:
         wanted, view = self._wanted(buffer, first_block, blocks)
         if self._node is None or wanted == 0:
             return Loaded(miss=self.miss_reason)
-        loaded = await self._load(self._node, view, first_block, wanted, deadline_s)
+        query = LoadQuery(
+            spec=self._prompt.spec,
+            session_id=self._prompt.session_id,
+            keys=self._prompt.keys.slice(first_block, first_block + wanted),
+            first_block=first_block,
+            matched=self.matched,
+            view=view,
+            limit_s=self._settings.read_s if deadline_s is None else deadline_s,
+            on_progress=on_progress,
+        )
+        loaded = await self._loader.load(self._node, query)
         self._stats.count_load(loaded, self.block_size)
         return loaded
+
+    def note_prefill(self, tokens: int, seconds: float) -> None:
+        """
+        Tell how long the engine took to compute the KV of `tokens` tokens of this prompt.
+
+        From that, and from what loads take, `load_into` learns which blocks to leave out because
+        they are computed faster than loaded. Before it is told, all that is there is loaded.
+        """
+        self._loader.note_prefill(self._prompt.spec.namespace_id, tokens, seconds)
 
     def extend(self, tokens: Tokens) -> int:
         """
@@ -245,38 +272,3 @@ class Turn:
         if not 0 <= blocks <= there:
             raise BadInputError(f"blocks is {blocks}, must be in 0..{there}")
         return blocks, writable_bytes(buffer, blocks * self.block_bytes)
-
-    async def _load(
-        self,
-        node: NodeClient,
-        view: memoryview,
-        first_block: int,
-        wanted: int,
-        deadline_s: float | None,
-    ) -> Loaded:
-        limit_s = self._settings.read_s if deadline_s is None else deadline_s
-        spec, session_id = self._prompt.spec, self._prompt.session_id
-        keys = self._prompt.keys.slice(first_block, first_block + wanted)
-        assembly = PrefixAssembly(
-            view, keys, namespace_id=spec.namespace_id, block_bytes=spec.block_bytes
-        )
-        query = ReadQuery(spec.namespace_id, keys, first_block, session_id)
-        try:
-            deadline = Deadline.after(node.calls.clock.now(), limit_s)
-            await node.read(query, assembly, deadline)
-            miss = assembly.miss
-        except PeerError as error:
-            miss = miss_of(error)
-        if miss is MissReason.CORRUPT:
-            await self._drop_corrupt(node, first_block + assembly.blocks)
-        tokens = assembly.blocks * spec.block_size
-        return Loaded(assembly.blocks, tokens, assembly.by_tier, miss)
-
-    async def _drop_corrupt(self, node: NodeClient, block: int) -> None:
-        """Have a damaged block forgotten; else the node would go on to say that it has it."""
-        node.calls.telemetry.emit(CorruptBlockDropped(node.address, block))
-        key = self._prompt.keys.slice(block, block + 1)
-        try:
-            await node.drop(DropBlocks(self._prompt.spec.namespace_id, key))
-        except PeerError:
-            return  # the frame of the call took note; the block stays a miss

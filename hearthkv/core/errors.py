@@ -22,6 +22,7 @@ The tree of errors. Pure.
     │   └── BlockLostError           it answers, but the block's bytes are gone or damaged
     ├── FrameError               stored bytes that are not the block they should be
     ├── RespError                a Redis server answered with an error
+    ├── DirectPathError          a node's stores can't be used directly; the node itself may be well
     ├── PeerError                a router or node that does not do its part
     │   ├── PeerUnreachableError it can't be reached, or is left alone after it could not be
     │   ├── PeerTimeoutError     it did not answer in time
@@ -109,6 +110,10 @@ class FrameError(HearthKVError):
 
 class RespError(HearthKVError):
     """A Redis server answered with an error; the text begins with its kind, for instance OOM."""
+
+
+class DirectPathError(HearthKVError):
+    """A node's stores can't be used directly, and what is wanted goes through the node."""
 
 
 class PeerError(HearthKVError):

@@ -161,13 +161,17 @@ class Engine:
         answer: list[int] = []
         stop = threading.Event()
         try:
-            token = await self._prefill(prompt[cache.length :], cache, stop)
+            rest = prompt[cache.length :]
+            token = await self._prefill(rest, cache, stop)
             timings = Timings(
                 wait_s=started_s - arrived_s,
                 match_s=prefix.match_s,
                 load_s=loaded_s - started_s - prefix.match_s,
                 compute_s=self._clock.now() - loaded_s,
             )
+            if prefix.turn is not None:
+                # So that the client knows when loading would take longer than this.
+                prefix.turn.note_prefill(len(rest), timings.compute_s)
             self._count(session_id, len(prompt), prefix, timings)
             while token != self.model.tokenizer.end_id and len(answer) < tokens_max:
                 answer.append(token)

@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 import hearthkv
+from hearthkv.client import events as client_events
 from hearthkv.client.kv import HearthKV
 from hearthkv.client.settings import ClientSettings
 from hearthkv.core.address import split_address
@@ -65,13 +66,13 @@ async def serve(
         StartupError: If the model can't be loaded or the port can't be opened.
     """
     clock = SystemClock()
-    meters = PrometheusMeters(METRICS)
+    meters = PrometheusMeters((*METRICS, *client_events.METRICS))
     telemetry = Telemetry(logging.getLogger("hearthkv.engine"), meters)
     started_s = clock.now()
     model = await asyncio.to_thread(_load_model, find_model, kv_cache.block_size, settings.threads)
     async with AsyncExitStack() as stack:
         stack.callback(model.decoder.close)
-        kv = await stack.enter_async_context(_client(settings, patience))
+        kv = await stack.enter_async_context(_client(settings, patience, meters))
         pool = HbmPool(
             kv_cache.limit_bytes(Tier.HBM), model.namespace.block_bytes, kv_cache.offload_threshold
         )
@@ -111,14 +112,15 @@ def _load_model(find_model: Callable[[], Path], block_size: int, threads: int) -
 
 @asynccontextmanager
 async def _client(
-    settings: EngineSettings, patience: ClientSettings | None
+    settings: EngineSettings, patience: ClientSettings | None, meters: PrometheusMeters
 ) -> AsyncIterator[HearthKV | None]:
     if not settings.node and not settings.routers:
         yield None
         return
     # Beside a node there is nothing to ask a router for.
     routers = () if settings.node else settings.routers
-    async with hearthkv.connect(routers, settings=patience) as kv:
+    telemetry = Telemetry(logging.getLogger("hearthkv.client"), meters)
+    async with hearthkv.connect(routers, settings=patience, telemetry=telemetry) as kv:
         yield kv
 
 

@@ -7,19 +7,28 @@ from contextlib import asynccontextmanager, contextmanager
 from grpc import aio
 
 from hearthkv.v1.cache_node_pb2_grpc import CacheNodeServicer, add_CacheNodeServicer_to_server
+from hearthkv.v1.direct_path_pb2_grpc import (
+    DirectPathServicer,
+    add_DirectPathServicer_to_server,
+)
 from hearthkv.v1.router_pb2_grpc import RouterServicer, add_RouterServicer_to_server
 
 
 @asynccontextmanager
 async def serving(
-    servicer: RouterServicer | CacheNodeServicer, address: str = "127.0.0.1:0"
+    servicer: RouterServicer | CacheNodeServicer,
+    address: str = "127.0.0.1:0",
+    *,
+    direct: DirectPathServicer | None = None,
 ) -> AsyncIterator[str]:
-    """Serve until the block is left; gives the address."""
+    """Serve until the block is left, a node with a direct path or without; gives the address."""
     server = aio.server()
     if isinstance(servicer, RouterServicer):
         add_RouterServicer_to_server(servicer, server)
     else:
         add_CacheNodeServicer_to_server(servicer, server)
+    if direct is not None:
+        add_DirectPathServicer_to_server(direct, server)
     port = server.add_insecure_port(address)
     await server.start()
     try:

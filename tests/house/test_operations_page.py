@@ -6,6 +6,7 @@ import pytest
 
 from cachenode import events as cachenode_events
 from cachenode.settings import CacheNodeSettings
+from hearthkv.client import events as client_events
 from hearthkv.client.settings import ClientSettings
 from hearthkv.core.kv_cache_settings import KvCacheSettings
 from hearthkv.demo import engine_events
@@ -20,6 +21,7 @@ METRICS = {
     "router": router_events.METRICS,
     "cachenode": cachenode_events.METRICS,
     "engine": engine_events.METRICS,
+    "client": client_events.METRICS,
 }
 
 

@@ -102,7 +102,7 @@ async def test_the_next_turn_loads_what_the_last_one_saved(cluster: Cluster):
         assert (first.node_id, first.engine_url) == ("a", "http://a")
         assert (first.reason, first.miss_reason) == (PlacementReason.HOME, MissReason.NOT_HELD)
         first.save(0, PAYLOADS)
-        assert await first.finish() == Finished(saved_blocks=BLOCKS)
+        assert await first.finish() == Finished(saved_blocks=BLOCKS, direct_blocks=BLOCKS)
         await until(lambda: cluster.is_indexed(BLOCKS))
 
         second = await cluster.kv.begin_turn("s", SPEC, [*TOKENS, 7, 8], cache_hint="reuse")
@@ -110,6 +110,7 @@ async def test_the_next_turn_loads_what_the_last_one_saved(cluster: Cluster):
         buffer = bytearray(6 * SPEC.block_bytes)
         loaded = await second.load_into(buffer)
         assert (loaded.blocks, loaded.tokens, loaded.miss) == (BLOCKS, 20, MissReason.NOT_HELD)
+        assert loaded.direct_blocks == BLOCKS  # all of this runs on one host
         assert buffer[: BLOCKS * SPEC.block_bytes] == b"".join(PAYLOADS)
     assert cluster.kv.stats.hit_ratio == pytest.approx(20 / 46)
 
@@ -135,7 +136,7 @@ async def test_a_node_that_comes_back_has_what_it_had(cluster: Cluster):
         again = await cluster.kv.begin_turn("s", SPEC, TOKENS)
         buffer = new_buffer()
         loaded = await again.load_into(buffer)
-    assert loaded == Loaded(BLOCKS, 20, loaded.by_tier)
+    assert loaded == Loaded(BLOCKS, 20, loaded.by_tier, direct_blocks=BLOCKS)
     assert buffer == b"".join(PAYLOADS)
 
 

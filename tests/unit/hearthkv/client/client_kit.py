@@ -5,12 +5,16 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from hearthkv.client.attachments import Attachments
 from hearthkv.client.channels import Channels
+from hearthkv.client.direct_calls import DirectCalls
+from hearthkv.client.direct_writer import DirectWriter
 from hearthkv.client.kv import HearthKV, connect
 from hearthkv.client.node_client import NodeClient
 from hearthkv.client.peer_calls import PeerCalls
 from hearthkv.client.peers import Peers
 from hearthkv.client.router_client import RouterClient
+from hearthkv.client.saver import Saver
 from hearthkv.client.settings import ClientSettings
 from hearthkv.core.block_key import KeyChain
 from hearthkv.core.clock import ManualClock
@@ -61,6 +65,35 @@ def node_client(
 ) -> NodeClient:
     calls = calls_of(clock or ManualClock())
     return NodeClient(address, channels.channel(address), calls, settings)
+
+
+def attachments(
+    channels: Channels,
+    clock: ManualClock | None = None,
+    settings: ClientSettings = PATIENT,
+    telemetry: Telemetry | None = None,
+) -> Attachments:
+    """The nodes whose stores a client reaches; to be closed."""
+    calls = calls_of(clock or ManualClock())
+
+    def call(address: str) -> DirectCalls:
+        return DirectCalls(address, channels.channel(address), calls, settings)
+
+    return Attachments(
+        call,
+        is_enabled=settings.direct_path,
+        stall_s=settings.stall_s,
+        clock=calls.clock,
+        telemetry=telemetry or calls.telemetry,
+    )
+
+
+def new_saver(settings: ClientSettings = PATIENT, channels: Channels | None = None) -> Saver:
+    """A saver that writes directly only where it is given channels."""
+    reached = attachments(
+        channels or Channels(), settings=replace(settings, direct_path=channels is not None)
+    )
+    return Saver(settings, DirectWriter(reached, stall_s=settings.stall_s))
 
 
 def router_client(

@@ -1,6 +1,18 @@
 """Tests of hearthkv/client/events.py."""
 
-from hearthkv.client.events import CorruptBlockDropped, PeerFailed
+from hearthkv.client.events import (
+    METRICS,
+    BlocksLoaded,
+    BlocksTaken,
+    CorruptBlockDropped,
+    DirectPathClosed,
+    DirectPathOpened,
+    LoadDecided,
+    PeerFailed,
+)
+from hearthkv.client.load_gate import Decision, Verdict
+from hearthkv.client.load_rates import ReadPath, Source
+from hearthkv.metrics import PrometheusMeters
 from hearthkv.telemetry import render
 
 
@@ -23,6 +35,21 @@ def test_each_event_moves_its_metric():
     PeerFailed("a:1", "gone", 0.5).count(meters)
     CorruptBlockDropped("a:1", 3).count(meters)
     assert meters.added == ["client_peer_failures_total", "client_corrupt_blocks_total"]
+
+
+def test_the_metrics_that_are_moved_are_declared():
+    meters = PrometheusMeters(METRICS)
+    source = Source("a:1", ReadPath.DIRECT)
+    DirectPathOpened("a:1", 2).count(meters)
+    DirectPathClosed("a:1", "no file", 30.0).count(meters)
+    LoadDecided(source, 5, Decision(3, 1.0, Verdict.PART)).count(meters)
+    BlocksLoaded("a:1", ReadPath.DIRECT, 3, 3000, 0.1).count(meters)
+    BlocksTaken("a:1", ReadPath.STREAM, 4, 2).count(meters)
+    assert meters.value("client_direct_refusals_total") == 1
+    assert meters.value("client_load_decisions_total", verdict="part") == 1
+    assert meters.value("client_loaded_blocks_total", path="direct") == 3
+    assert meters.value("client_loaded_bytes_total", path="direct") == 3000
+    assert meters.value("client_saved_blocks_total", path="stream") == 2
 
 
 def test_an_event_is_a_line():

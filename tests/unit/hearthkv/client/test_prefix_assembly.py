@@ -59,6 +59,19 @@ def test_blocks_are_put_in_their_places_and_counted_by_tier():
     assert (assembly.is_complete, assembly.is_over, assembly.miss) == (True, True, None)
 
 
+def test_each_block_that_counts_is_told():
+    told: list[int] = []
+    assembly = PrefixAssembly(
+        memoryview(bytearray(3 * BLOCK_BYTES)),
+        KEYS,
+        namespace_id=SPACE,
+        block_bytes=BLOCK_BYTES,
+        on_progress=told.append,
+    )
+    feed(assembly, [*block(0), *block(1), BlockChunk(header(2, checksum=1), PAYLOADS[2])])
+    assert told == [1, 2]
+
+
 def test_progress_begins_with_the_first_header():
     assembly = new_assembly()
     assert not assembly.has_progress

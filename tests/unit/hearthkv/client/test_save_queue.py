@@ -62,6 +62,14 @@ def test_what_is_settled_is_in_the_account_and_its_bytes_are_free():
     assert (queue.is_empty, budget.used_bytes) == (True, 0)
 
 
+def test_what_went_past_the_node_is_in_the_account():
+    queue, _ = new_queue()
+    queue.add(0, payloads(4), KEYS)
+    queue.next_batch()
+    queue.settle([HELD, STORED, NO_ROOM, STORED], direct_blocks=3)
+    assert queue.account.direct_blocks == 2
+
+
 def test_a_batch_is_bounded_in_bytes_and_has_one_block_at_least():
     queue, _ = new_queue(batch_bytes=25)
     queue.add(0, [*payloads(3), memoryview(bytes(99))], KEYS)

@@ -22,6 +22,7 @@ from tests.unit.hearthkv.client.client_kit import (
     PATIENT,
     PAYLOADS,
     SPEC,
+    new_saver,
     node_client,
 )
 
@@ -33,7 +34,7 @@ ONE_BLOCK = replace(PATIENT, batch_bytes_max=BLOCK_BYTES)
 def new_run(
     channels: Channels, address: str, settings=PATIENT, saver: Saver | None = None
 ) -> SaveRun:
-    return (saver or Saver(settings)).new_run(node_client(channels, address, settings), START)
+    return (saver or new_saver(settings)).new_run(node_client(channels, address, settings), START)
 
 
 async def test_blocks_are_saved_in_the_background_in_one_write(channels: Channels):
@@ -105,7 +106,7 @@ async def test_behind_a_refused_block_nothing_is_sent(
 async def test_a_write_that_fails_refuses_all(
     channels: Channels, code: grpc.StatusCode, reason: MissReason
 ):
-    node, saver = FakeNode(), Saver(PATIENT)
+    node, saver = FakeNode(), new_saver()
     node.troubles["Write"] = Fail(code)
     async with serving(node) as address:
         run = new_run(channels, address, saver=saver)
@@ -136,7 +137,7 @@ async def test_a_write_that_stalls_ends_at_its_deadline(channels: Channels):
 
 
 async def test_saves_that_take_longer_than_the_caller_waits_are_given_up(channels: Channels):
-    node, stall, saver = FakeNode(), Stall(), Saver(PATIENT)
+    node, stall, saver = FakeNode(), Stall(), new_saver()
     node.troubles["Write"] = stall
     async with serving(node) as address:
         run = new_run(channels, address, saver=saver)
@@ -149,7 +150,7 @@ async def test_saves_that_take_longer_than_the_caller_waits_are_given_up(channel
 
 
 async def test_saves_given_up_before_they_began_free_their_bytes(channels: Channels):
-    saver = Saver(PATIENT)
+    saver = new_saver()
     run = new_run(channels, "127.0.0.1:1", saver=saver)
     run.add(0, VIEWS, KEYS)
     assert (await run.finish(0)).refused_blocks == BLOCKS
@@ -172,7 +173,7 @@ async def test_who_waits_may_be_cancelled_and_the_saves_go_on(channels: Channels
 async def test_turns_share_one_budget(channels: Channels):
     node, stall = FakeNode(), Stall()
     node.troubles["Write"] = stall
-    saver = Saver(replace(PATIENT, queue_bytes_max=6 * BLOCK_BYTES))
+    saver = new_saver(replace(PATIENT, queue_bytes_max=6 * BLOCK_BYTES))
     async with serving(node) as address:
         first = new_run(channels, address, saver=saver)
         second = new_run(channels, address, saver=saver)
@@ -184,7 +185,7 @@ async def test_turns_share_one_budget(channels: Channels):
 async def test_a_saver_that_is_closed_gives_up_what_is_under_way_and_takes_no_more(
     channels: Channels,
 ):
-    node, stall, saver = FakeNode(), Stall(), Saver(PATIENT)
+    node, stall, saver = FakeNode(), Stall(), new_saver()
     node.troubles["Write"] = stall
     async with serving(node) as address:
         run = new_run(channels, address, saver=saver)

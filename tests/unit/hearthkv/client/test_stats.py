@@ -28,3 +28,11 @@ def test_the_saves_of_a_turn_are_counted_once_however_often_it_is_finished():
     stats.count_saves(first, Finished(saved_blocks=5, refused_blocks=1, miss=MissReason.NO_ROOM))
     assert (stats.saved_blocks, stats.refused_blocks) == (5, 1)
     assert stats.misses == {MissReason.NO_ROOM: 1}
+
+
+def test_what_went_past_the_node_is_counted_apart():
+    stats = ClientStats()
+    stats.count_load(Loaded(5, 80, TierCounts(dram=5), direct_blocks=3), block_size=16)
+    stats.count_saves(Finished(), Finished(saved_blocks=4, direct_blocks=2))
+    assert (stats.loaded_blocks, stats.direct_blocks) == (5, 3)
+    assert (stats.saved_blocks, stats.direct_saved_blocks) == (4, 2)
