@@ -42,7 +42,7 @@ from hearthkv.core.tier import Tier, TierCounts, TierUsage
 from hearthkv.core.turn_end import EndedTurn
 
 ERASURES_MAX = 256
-MOVES_MAX = 32
+MOVES_MAX = 64
 
 
 class Catalog:
@@ -285,6 +285,11 @@ class Catalog:
         return len(self._pins)
 
     # Knowing
+
+    @property
+    def written_bytes(self) -> int:
+        """Payload bytes of all blocks that writes have stored since the start."""
+        return self._writes.written_bytes
 
     def set_trouble(self, tier: Tier, text: str) -> None:
         """Mark a tier as taking no blocks, with the reason; an empty one ends the trouble."""

@@ -37,6 +37,17 @@ METRICS = (
     MetricSpec("counter", "cachenode_evicted_blocks_total", "Blocks dropped to make room."),
     MetricSpec("counter", "cachenode_demoted_blocks_total", "Blocks moved from DRAM to SSD."),
     MetricSpec("counter", "cachenode_promoted_blocks_total", "Blocks moved from SSD to DRAM."),
+    MetricSpec(
+        "counter",
+        "cachenode_moved_bytes_total",
+        "Payload bytes copied from one tier to another.",
+        ("source", "target"),
+    ),
+    MetricSpec(
+        "gauge",
+        "cachenode_write_amplification",
+        "Bytes copied between tiers per byte stored by writes, since the start.",
+    ),
     MetricSpec("counter", "cachenode_lost_blocks_total", "Blocks that were lost.", ("cause",)),
 )
 
@@ -248,17 +259,28 @@ class BlocksEvicted:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockMoved:
-    """A block changed its tier."""
+class BlocksMoved:
+    """Blocks were copied from one tier to another."""
 
     LEVEL: ClassVar[int] = logging.DEBUG
     source: Tier
     target: Tier
+    blocks: int
+    """Those that changed their tier: what was dropped meanwhile was copied for nothing."""
+
+    size_bytes: int
+    """Of all that were copied."""
 
     def count(self, meters: Meters) -> None:
-        """Count the move."""
+        """Count the moves and their bytes."""
         is_down = self.target > self.source
-        meters.add(f"cachenode_{'demoted' if is_down else 'promoted'}_blocks_total")
+        meters.add(f"cachenode_{'demoted' if is_down else 'promoted'}_blocks_total", self.blocks)
+        meters.add(
+            "cachenode_moved_bytes_total",
+            self.size_bytes,
+            source=self.source.name.lower(),
+            target=self.target.name.lower(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,3 +354,9 @@ def show_hit_ratio(meters: Meters, ratios: Mapping[Tier, float]) -> None:
     for tier, ratio in ratios.items():
         meters.set("cachenode_cache_hit_ratio", ratio, tier=tier.name.lower())
     meters.set("cachenode_cache_hit_ratio", sum(ratios.values()), tier="total")
+
+
+def show_write_amplification(meters: Meters, moved_bytes: int, written_bytes: int) -> None:
+    """Set the gauge of what moving blocks costs; 0 until something was written."""
+    amplification = moved_bytes / written_bytes if written_bytes else 0.0
+    meters.set("cachenode_write_amplification", amplification)

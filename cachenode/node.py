@@ -13,7 +13,13 @@ from cachenode.buffer_pool import BufferPool
 from cachenode.catalog import Catalog
 from cachenode.direct_reader import DirectReader
 from cachenode.direct_writer import DirectWriter
-from cachenode.events import NodeMeasured, measured, show_hit_ratio, show_usage
+from cachenode.events import (
+    NodeMeasured,
+    measured,
+    show_hit_ratio,
+    show_usage,
+    show_write_amplification,
+)
 from cachenode.hit_counts import HitCounts
 from cachenode.recovery import Recovery
 from cachenode.store import BlockStore
@@ -258,6 +264,9 @@ class CacheNode:
         self._stores.work.set()
         show_usage(self._telemetry.meters, self.catalog.usage())
         show_hit_ratio(self._telemetry.meters, self._hits.ratios())
+        show_write_amplification(
+            self._telemetry.meters, self._mover.moved_bytes, self.catalog.written_bytes
+        )
         if self._clock.now() >= self._measure_at_s:
             self._measure_at_s = self._clock.now() + MEASURE_S
             self._measure()

@@ -31,7 +31,10 @@ class Prefetch:
 
     def request(self, namespace_id: bytes, keys: PackedKeys) -> int:
         """
-        Queue the SSD blocks of a held prefix, as many as DRAM could hold below its threshold.
+        Queue the SSD blocks of a held prefix, as many as DRAM can hold beside its other blocks.
+
+        Those that are in DRAM already are kept there, for they are as likely to be read. So no
+        block of a prefix makes way for another one, and one that is larger than DRAM stays put.
 
         Returns:
             Blocks that are now queued or on their way, be it through this request or another.
@@ -42,12 +45,24 @@ class Prefetch:
         """Queue the SSD blocks of a prompt, given from its first block on, as `request` does."""
         if not (self._dram.is_usable and self._ssd.is_usable):
             return 0
+        run = list(prompt)
+        if run:
+            self._holdings.heat(run[-1])
+        room_bytes = self._tiering.ceiling_bytes(Tier.DRAM) - self._queued_bytes
+        room_bytes -= sum(
+            self._dram_bytes(block) for block in run if block.tier is Tier.DRAM or block.is_moving
+        )
         coming = 0
-        for block in prompt:
-            if block.tier is Tier.SSD:
-                if not (block.is_moving or block in self._queue or self._enqueue(block)):
+        for block in run:
+            if block.tier is not Tier.SSD:
+                continue
+            if not (block.is_moving or block in self._queue):
+                room_bytes -= self._dram_bytes(block)
+                if room_bytes < 0 or len(self._queue) >= QUEUE_BLOCKS_MAX:
                     break
-                coming += 1
+                self._queue[block] = None
+                self._queued_bytes += self._dram_bytes(block)
+            coming += 1
         return coming
 
     def plan(self, moves_max: int) -> tuple[Move, ...]:
@@ -67,16 +82,6 @@ class Prefetch:
                 assert move is not None
                 moves.append(move)
         return tuple(moves)
-
-    def _enqueue(self, block: Block) -> bool:
-        queued_bytes = self._queued_bytes + self._dram_bytes(block)
-        if len(self._queue) >= QUEUE_BLOCKS_MAX or queued_bytes > self._tiering.ceiling_bytes(
-            Tier.DRAM
-        ):
-            return False
-        self._queue[block] = None
-        self._queued_bytes = queued_bytes
-        return True
 
     def _fits(self, block: Block) -> bool:
         limit_bytes = self._dram.limits.limit_bytes

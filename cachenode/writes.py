@@ -35,6 +35,9 @@ class Writes:
     """
 
     def __init__(self, holdings: Holdings) -> None:
+        self.written_bytes = 0
+        """Payload bytes of all blocks that were stored."""
+
         self._holdings = holdings
         self._tree = holdings.tree
         self._open: dict[WriteTicket, _WriteUnderWay] = {}
@@ -82,6 +85,7 @@ class Writes:
         copy = self._end(ticket)
         status = self._verdict(copy)
         if status is WriteStatus.STORED:
+            self.written_bytes += copy.ref.size_bytes
             self._holdings.shelf_of(copy).settle(copy)
             block = self._holdings.admit(ticket.spec, copy)
             for child in self._waiting.pop((block.namespace_id, block.key), ()):

@@ -62,11 +62,20 @@ def test_written_bytes_are_those_of_stored_blocks(meters: PrometheusMeters):
 
 
 def test_moves_are_counted_by_direction(meters: PrometheusMeters):
-    events.BlockMoved(Tier.DRAM, Tier.SSD).count(meters)
-    events.BlockMoved(Tier.SSD, Tier.DRAM).count(meters)
-    events.BlockMoved(Tier.SSD, Tier.DRAM).count(meters)
+    events.BlocksMoved(Tier.DRAM, Tier.SSD, 1, 100).count(meters)
+    events.BlocksMoved(Tier.SSD, Tier.DRAM, 1, 200).count(meters)
+    events.BlocksMoved(Tier.SSD, Tier.DRAM, 1, 100).count(meters)
     assert meters.value("cachenode_demoted_blocks_total") == 1
     assert meters.value("cachenode_promoted_blocks_total") == 2
+    assert meters.value("cachenode_moved_bytes_total", source="dram", target="ssd") == 100
+    assert meters.value("cachenode_moved_bytes_total", source="ssd", target="dram") == 300
+
+
+def test_write_amplification_is_what_was_moved_of_what_was_written(meters: PrometheusMeters):
+    events.show_write_amplification(meters, 30, 0)
+    assert meters.value("cachenode_write_amplification") == 0
+    events.show_write_amplification(meters, 30, 20)
+    assert meters.value("cachenode_write_amplification") == 1.5
 
 
 def test_the_gauges_tell_bytes_and_health(meters: PrometheusMeters):

@@ -1,6 +1,8 @@
 """Lifting from the SSD to DRAM."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cachenode import prefetch
 from cachenode.catalog import Catalog
@@ -8,6 +10,7 @@ from hearthkv.core.block_io import DropBlocks
 from hearthkv.core.tier import Tier
 from tests.unit.cachenode.catalog_kit import (
     NAMESPACE_ID,
+    erase,
     keys,
     new_catalog,
     settle,
@@ -99,3 +102,75 @@ def test_lifting_leaves_half_the_slack_to_writes_and_swaps_with_the_coldest():
     settle(catalog)
     assert tiers(catalog, 1, 2, 7, 8, 9) == "dddss"
     assert used_blocks(catalog) == (3, 2)
+
+
+def moves_until_settled(catalog: Catalog) -> tuple[int, int]:
+    """Carry out all that is due; return how many blocks went up, and how many down."""
+    up = down = 0
+    while True:
+        demoted, promoted = catalog.plan_demotions().moves, catalog.plan_promotions()
+        for move in (*demoted, *promoted):
+            assert catalog.commit_move(move)
+        up += len(promoted)
+        down += len(demoted)
+        if not erase(catalog) and not demoted and not promoted:
+            return up, down
+
+
+def read(catalog: Catalog, numbers: list[int]) -> None:
+    plan = catalog.plan_read(NAMESPACE_ID, keys(*numbers))
+    assert len(plan.refs) == len(numbers)
+    catalog.finish_read(plan)
+
+
+def test_a_prompt_larger_than_dram_stays_where_it_is():
+    prompt = list(range(1, 25))
+    catalog = new_catalog(dram=10, ssd=40, threshold=0.8)
+    for number in prompt:
+        write(catalog, number, after=number - 1)
+        moves_until_settled(catalog)
+    for _ in range(4):
+        assert catalog.request_prefetch(NAMESPACE_ID, keys(*prompt)) == 0
+        assert moves_until_settled(catalog) == (0, 0)
+        read(catalog, prompt)
+    assert tiers(catalog, *prompt).count("d") == 8
+
+
+def test_two_prompts_that_do_not_fit_both_change_places_once_a_turn():
+    one, other = list(range(1, 7)), list(range(11, 17))
+    catalog = new_catalog(dram=10, ssd=40, threshold=0.8)
+    for prompt in (one, other):
+        write(catalog, *prompt)
+        moves_until_settled(catalog)
+    for _ in range(4):
+        for prompt in (one, other):
+            catalog.request_prefetch(NAMESPACE_ID, keys(*prompt))
+            up, down = moves_until_settled(catalog)
+            assert up <= len(prompt)
+            assert down <= up
+            assert tiers(catalog, *prompt) == "dddddd"
+            read(catalog, prompt)
+
+
+@given(st.lists(st.integers(1, 14), min_size=1, max_size=5), st.data())
+def test_a_turn_moves_no_block_more_than_once_each_way(lengths: list[int], data: st.DataObject):
+    """The bound that docs/tiers.md states: up to two bytes moved per byte that is asked for."""
+    catalog = new_catalog(dram=10, ssd=100, threshold=0.8)
+    prompts = [
+        list(range(100 * name + 1, 100 * name + 1 + length)) for name, length in enumerate(lengths)
+    ]
+    for prompt in prompts:
+        for number in prompt:
+            write(catalog, number, after=number - 1 if number > prompt[0] else 0)
+            moves_until_settled(catalog)
+    for prompt in data.draw(st.lists(st.sampled_from(prompts), max_size=12)):
+        on_ssd_before = tiers(catalog, *prompt).count("s")
+        in_dram_before = tiers(catalog, *prompt)
+        catalog.request_prefetch(NAMESPACE_ID, keys(*prompt))
+        up, down = moves_until_settled(catalog)
+        assert down <= up <= on_ssd_before
+        # What was in DRAM of the prompt is there still.
+        after = tiers(catalog, *prompt)
+        assert all(new == "d" for old, new in zip(in_dram_before, after, strict=True) if old == "d")
+        read(catalog, prompt)
+        assert moves_until_settled(catalog) == (0, 0)  # a read moves nothing
