@@ -136,9 +136,8 @@ class FileReader:
         return self._read_straight(file, run)
 
     def _read_straight(self, file: _OpenFile, run: FileRun) -> int:
-        filled = self.preadv(file.descriptor, run.parts, run.start.offset)
-        size_bytes = count = run.size_bytes
-        while filled < size_bytes and count:
+        filled = count = self.preadv(file.descriptor, run.parts, run.start.offset)
+        while count and filled < run.size_bytes:
             left = beyond(run.parts, filled)
             count = self.preadv(file.descriptor, left, run.start.offset + filled)
             filled += count

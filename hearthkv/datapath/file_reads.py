@@ -37,10 +37,8 @@ class FileRun:
     indexes: tuple[int, ...]
     """Which read each part was, in the order in which they were given to `runs_of`."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all parts together."""
-        return sum(map(len, self.parts))
+    size_bytes: int
+    """Bytes of all parts together."""
 
 
 def runs_of(
@@ -54,26 +52,28 @@ def runs_of(
 
     A read of more than `run_bytes_max` is a run of its own.
     """
+    if len(reads) == 1:  # as often as not, and worth no sorting
+        return [_run(reads, [0], len(reads[0].into))]
     runs: list[FileRun] = []
     group: list[int] = []
     size_bytes = 0
-    places = [(read.address.name, read.address.offset, at) for at, read in enumerate(reads)]
-    places.sort()
     next_place: tuple[str, int] | None = None
-    for name, offset, index in places:
+    for name, offset, index in sorted(
+        (read.address.name, read.address.offset, index) for index, read in enumerate(reads)
+    ):
         length = len(reads[index].into)
         if group and not (
             (name, offset) == next_place
             and size_bytes + length <= run_bytes_max
             and len(group) < run_parts_max
         ):
-            runs.append(_run(reads, group))
+            runs.append(_run(reads, group, size_bytes))
             group, size_bytes = [], 0
         group.append(index)
         size_bytes += length
         next_place = (name, offset + length)
     if group:
-        runs.append(_run(reads, group))
+        runs.append(_run(reads, group, size_bytes))
     return runs
 
 
@@ -97,6 +97,6 @@ def whole_parts(run: FileRun, filled: int) -> Iterable[int]:
         yield index
 
 
-def _run(reads: Sequence[FileRead], group: Sequence[int]) -> FileRun:
-    parts = tuple(reads[index].into for index in group)
-    return FileRun(reads[group[0]].address, parts, tuple(group))
+def _run(reads: Sequence[FileRead], group: Sequence[int], size_bytes: int) -> FileRun:
+    parts = tuple([reads[index].into for index in group])
+    return FileRun(reads[group[0]].address, parts, tuple(group), size_bytes)

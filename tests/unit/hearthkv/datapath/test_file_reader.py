@@ -134,12 +134,14 @@ def test_aligned_memory_is_filled_straight_past_the_page_cache(folder: Path):
         pytest.param(aligned_run(4096, 8192), True, id="all-aligned"),
         pytest.param(aligned_run(100, 8192), False, id="offset"),
         pytest.param(
-            FileRun(FileAddress("a", 0), (memoryview(mmap.mmap(-1, 8192))[:5000],), (0,)),
+            FileRun(FileAddress("a", 0), (memoryview(mmap.mmap(-1, 8192))[:5000],), (0,), 5000),
             False,
             id="length",
         ),
         pytest.param(
-            FileRun(FileAddress("a", 0), (memoryview(mmap.mmap(-1, 8192))[64 : 64 + 4096],), (0,)),
+            FileRun(
+                FileAddress("a", 0), (memoryview(mmap.mmap(-1, 8192))[64 : 64 + 4096],), (0,), 4096
+            ),
             False,
             id="memory",
         ),
