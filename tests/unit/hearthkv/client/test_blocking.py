@@ -69,6 +69,18 @@ def test_the_names_and_the_arguments_are_the_same(blocking: type, asynchronous: 
     assert surface(blocking) == surface(asynchronous) | missing
 
 
+def test_progress_is_told_and_the_engines_speed_is_noted():
+    with cluster(FakeNode()) as (router, _), connect_blocking(router, settings=PATIENT) as kv:
+        turn = kv.begin_turn("s", SPEC, TOKENS)
+        turn.save(0, PAYLOADS)
+        turn.finish()
+        told: list[int] = []
+        turn.load_into(bytearray(BLOCKS * BLOCK_BYTES), blocks=BLOCKS, on_progress=told.append)
+        turn.note_prefill(1000, 0.5)
+    assert told[-1] == BLOCKS
+    assert kv._kv._loader._rates.prefill_rate(SPEC.namespace_id) == 2000
+
+
 def test_a_turn_is_played_without_an_event_loop():
     with cluster(FakeNode()) as (router, _), connect_blocking(router, settings=PATIENT) as kv:
         turn = kv.begin_turn("s", SPEC, TOKENS)
