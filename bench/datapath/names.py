@@ -22,13 +22,15 @@ LMCACHE_WRITE = "LMCache resp:// write"
 MOONCAKE_READ = "Mooncake TCP read"
 MOONCAKE_WRITE = "Mooncake TCP write"
 
-# HearthKV's own. "Unchecked" is without the checksum, as what it is held against; a mixed read
-# takes half of its bytes from each tier.
-OURS_DRAM_READ = "HearthKV direct read, unchecked"
+# HearthKV's own. The transport is what a direct read or write does between client and Redis,
+# without frame and checksum, as what it is held against; the others are a whole client before a
+# whole node. A mixed read takes half of its bytes from each tier.
+OURS_DRAM_READ = "HearthKV transport GET"
+OURS_DRAM_WRITE = "HearthKV transport SET"
 OURS_DRAM_READ_CHECKED = "HearthKV direct read"
-OURS_DRAM_WRITE = "HearthKV direct write"
+OURS_SAVE = "HearthKV direct save"
 OURS_SSD_CACHED = "HearthKV SSD read"
 OURS_SSD_DIRECT = "HearthKV SSD read O_DIRECT"
 OURS_MIXED = "HearthKV mixed read"
 OURS_GRPC_READ = "HearthKV gRPC read"
-OURS_GRPC_WRITE = "HearthKV gRPC write"
+OURS_GRPC_WRITE = "HearthKV gRPC save"

@@ -5,7 +5,15 @@ from collections.abc import Iterator, Mapping
 from bench.datapath import names
 from bench.datapath.peer_process import PeerProcess
 from bench.datapath.row import Group, Row
-from bench.datapath.rows import files, grpc_stream, memory, raw_resp_rows, raw_socket, redis_py
+from bench.datapath.rows import (
+    files,
+    grpc_stream,
+    hearthkv,
+    memory,
+    raw_resp_rows,
+    raw_socket,
+    redis_py,
+)
 from bench.datapath.rows.peer import PeerRow
 from bench.datapath.servers import Server
 
@@ -36,6 +44,9 @@ def all_rows(server: Server, peers: Mapping[str, PeerProcess]) -> list[Row]:
         files.ParallelDirectPreadv(),
         grpc_stream.GrpcRead(),
         grpc_stream.GrpcWrite(),
+        hearthkv.TransportRead(server),
+        hearthkv.TransportWrite(server),
+        *(row(server) for row in hearthkv.NODE_ROWS),
         *_peer_rows(server, peers),
     ]
 
