@@ -171,7 +171,7 @@ class Catalog:
         """
         block = self._tree.find(namespace_id, key)
         if block is not None:
-            self._holdings.heat(block)
+            self._holdings.keep_warm(block)
 
     # Moving
 

@@ -104,8 +104,11 @@ class Holdings:
         A parent that is never colder than its children is what makes the coldest block of the
         cache a leaf, so that eviction finds one at once.
         """
-        for at in path(block):
-            self.policy.touched(at)
+        self.policy.touched(path(block))
+
+    def keep_warm(self, block: Block) -> None:
+        """Make the path to a block the hottest, as `heat` does, when its use is counted already."""
+        self.policy.warmed(path(block))
 
     def may_leave(self, block: Block) -> bool:
         """Whether a block may be evicted: an idle, unpinned leaf that no write builds upon."""

@@ -99,5 +99,4 @@ def _rank(holdings: Holdings, admitted: list[Block]) -> None:
     for block in reversed(admitted):  # children before parents
         if block.parent in newest:
             newest[block.parent] = max(newest[block.parent], newest[block])
-    for block in sorted(admitted, key=lambda block: (newest[block], -block.depth)):
-        holdings.policy.touched(block)
+    holdings.policy.warmed(sorted(admitted, key=lambda block: (newest[block], -block.depth)))

@@ -168,7 +168,7 @@ class Tiering:
             batch = policy.victims(tier, min(left, VICTIMS_BATCH))
             for block in batch:
                 yield block
-                policy.touched(block)
+                policy.spared(block)
             left -= len(batch)
 
     def _excess_bytes(self, shelf: Shelf) -> int:

@@ -1,4 +1,4 @@
-"""Least recently used first, with a list of its own for each medium. Pure."""
+"""Least recently used first, and what comes to a medium is the last to leave it. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -15,7 +15,8 @@ class LruWithMediaPriority(Generic[Entry]):
     A list a tier, coldest first.
 
     Since no list knows of the others, the cost of a medium never competes with that of another:
-    the coldest of DRAM move to the SSD, and only the coldest of the SSD leave the cache.
+    the coldest of DRAM move to the SSD, where they are the hottest, and only the coldest of the
+    SSD leave the cache.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,14 @@ class LruWithMediaPriority(Generic[Entry]):
         home = self._homes[entry] = self._lists[tier]
         home[entry] = None
 
-    def touched(self, entry: Entry) -> None:
+    def touched(self, prompt: Iterable[Entry]) -> None:
+        """Put known entries at the hot end."""
+        for entry in prompt:
+            self.spared(entry)
+
+    warmed = touched
+
+    def spared(self, entry: Entry) -> None:
         """Put a known entry at the hot end."""
         home = self._homes.get(entry)
         if home is not None:

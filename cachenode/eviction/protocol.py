@@ -14,15 +14,28 @@ class EvictionPolicy(Protocol[Entry]):
     Ranks the entries of each tier.
 
     It only ranks: what may go at all (leaves, unpinned, idle) the caller decides, who tells the
-    policy of every entry that comes, is used or goes.
+    policy of every entry that comes, is used or goes. An entry that is not ranked is no matter to
+    any call but `added`. The entries of a prompt are given from its last to its first: then of
+    those that are equal otherwise the last leaves first, as it must.
     """
 
     def added(self, entry: Entry, tier: Tier) -> None:
         """Learn that an entry is in `tier` now: a new one, or one that came from another tier."""
         ...
 
-    def touched(self, entry: Entry) -> None:
-        """Learn that an entry was used. An unknown one is no matter."""
+    def touched(self, prompt: Iterable[Entry]) -> None:
+        """Learn that a turn used these entries, and all of them at once."""
+        ...
+
+    def warmed(self, prompt: Iterable[Entry]) -> None:
+        """Learn that these entries are as warm as if just used, though the use is counted already.
+
+        So it is when a turn has written what it added to its prompt.
+        """
+        ...
+
+    def spared(self, entry: Entry) -> None:
+        """Learn that a victim could not go; now all others of its tier are named before it."""
         ...
 
     def hinted(self, prompt: Iterable[Entry], turn_end: TurnEnd, turn_count: int) -> None:
@@ -37,7 +50,7 @@ class EvictionPolicy(Protocol[Entry]):
         ...
 
     def removed(self, entry: Entry) -> None:
-        """Forget an entry. An unknown one is no matter."""
+        """Forget an entry."""
         ...
 
     def victims(self, tier: Tier, count: int) -> list[Entry]:

@@ -7,7 +7,7 @@ from hearthkv.core.errors import SettingsError
 from hearthkv.core.namespace import BLOCK_SIZE_MAX
 from hearthkv.core.tier import Tier
 
-EVICTION_POLICIES = ("lru_with_media_priority",)
+EVICTION_POLICIES = ("lru_with_media_priority", "lru", "s3fifo", "hit_density")
 
 GIB = 1024**3
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.core.errors import SettingsError
-from hearthkv.core.kv_cache_settings import KvCacheSettings
+from hearthkv.core.kv_cache_settings import EVICTION_POLICIES, KvCacheSettings
 from hearthkv.settings import Section, describe, flag_name, load, read_toml, variable_name
 
 KV_CACHE = Section("kv_cache", KvCacheSettings)
@@ -217,7 +217,7 @@ class TestRefusals:
             ({"offload_threshold": 2}, "offload_threshold is 2.0, must be in (0, 1]"),
             (
                 {"eviction_policy": "mru"},
-                "eviction_policy is 'mru', must be one of lru_with_media_priority",
+                "eviction_policy is 'mru', must be one of " + ", ".join(EVICTION_POLICIES),
             ),
             ({"cache_capacity_gb": -1}, "cache_capacity_gb is -1.0, must be over 0 and finite"),
         ],
