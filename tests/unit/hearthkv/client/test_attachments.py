@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hearthkv.client.attachments import NOT_SERVED_S, RETRY_S, Attachments
+from hearthkv.client.attachments import NOT_SERVED_S, RETRY_S, THREADS, Attachments
 from hearthkv.client.channels import Channels
 from hearthkv.client.deadline import Deadline
 from hearthkv.client.direct_stores import DirectStores
@@ -204,6 +205,21 @@ async def test_a_server_that_hangs_is_not_waited_for(tmp_path: Path, start_redis
         assert await at.stores() is None
         assert "no epoch was told within 0.3 s" in at.reason
     server.thaw()
+
+
+async def test_a_proof_that_can_not_be_read_in_time_is_not_waited_for(
+    direct_node: FakeDirectNode,
+):
+    async with rig(direct_node, replace(PATIENT, stall_s=0.3)) as at:
+        stores = await at.stores()
+        assert stores is not None
+        release = threading.Event()
+        for _ in range(THREADS):
+            stores.threads.submit(release.wait)  # disks that hang
+        at.reached.forget(at.address)
+        assert await at.stores() is None
+        assert "proof was not read within 0.3 s" in at.reason
+        release.set()
 
 
 async def test_a_caller_without_time_does_not_close_the_way_for_others(

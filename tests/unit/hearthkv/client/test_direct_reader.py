@@ -11,8 +11,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from hearthkv.client.deadline import Deadline
+from hearthkv.client.direct_reader import DirectRead
 from hearthkv.client.outcome import Loaded
+from hearthkv.core.clock import ManualClock
 from hearthkv.core.direct_path import FileAddress, Located, RedisAddress
+from hearthkv.datapath.file_reader import ReadGuard
 from tests.fakes.direct_node import FakeDirectNode, moved
 from tests.fakes.servers import serving
 from tests.redis_process import RedisProcess
@@ -240,13 +244,27 @@ async def test_who_is_cancelled_while_a_file_hangs_is_free_at_once(
         loading = asyncio.create_task(turn.load_into(buffer, on_progress=lambda _: told.set()))
         await told.wait()  # block 0 came, and block 1 is waited for
         loading.cancel()
-        loading.cancel()
+        await asyncio.sleep(0)
+        loading.cancel()  # while it waits for its reads to let go
         with pytest.raises(asyncio.CancelledError):
             await loading
         before = bytes(buffer)
         hanging_file()
         await asyncio.to_thread(lambda: None)
         assert buffer == before
+
+
+async def test_a_read_that_was_left_behind_is_not_looked_at(direct_node: FakeDirectNode):
+    hold(direct_node)
+    async with serving(holding(), direct=direct_node) as address, client() as kv:
+        stores = await kv._attachments.stores(address, Deadline(20.0))
+        assert stores is not None
+        view = memoryview(bytearray(BLOCKS * BLOCK_BYTES))
+        located = [direct_node.blocks[key] for key in KEYS]
+        read, guard = DirectRead(stores, located, view, ManualClock()), ReadGuard()
+        guard.give_up()
+        assert read._fill(read._plan.runs[0], guard) == set()
+        assert not any(view)
 
 
 async def test_many_small_blocks_are_asked_for_in_parts(

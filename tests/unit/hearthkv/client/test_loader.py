@@ -373,8 +373,10 @@ async def test_loads_and_prefills_are_learned_from(direct_node: FakeDirectNode):
         connect(settings=PATIENT, telemetry=telemetry) as kv,
     ):
         turn = await begin(kv, address)
-        know(kv, address, blocks_s=10, reads_s={Tier.DRAM: 4})
         turn.note_prefill(10, 0.1)  # too short to tell
+        assert meters.value("client_prefill_tokens_per_second") == 0
+        know(kv, address, blocks_s=10, reads_s={Tier.DRAM: 40})
+        turn.note_prefill(1000, 25.0)
         await turn.load_into(new_buffer())
     value = meters.value
     assert value("client_loaded_blocks_total", path="direct") == 5

@@ -44,13 +44,13 @@ def folder(path: Path) -> None:
     ("change", "found"),
     [
         (lambda path: path.unlink(), "can't be read here"),
-        (lambda path: path.write_bytes(PROOF + b"x"), "no file of 32 bytes"),
-        (lambda path: path.write_bytes(PROOF[1:]), "no file of 32 bytes"),
+        (lambda path: path.write_bytes(PROOF + b"x"), "proof is 33 bytes, must be 32"),
+        (lambda path: path.write_bytes(PROOF[1:]), "proof is 31 bytes, must be 32"),
         (lambda path: path.chmod(0o640), "mode 640, must be of user"),
         (lambda path: path.chmod(0o604), "mode 604, must be of user"),
         (link, "can't be read here"),
-        (pipe, "no file of 32 bytes"),
-        (folder, "no file of 32 bytes"),
+        (pipe, "no plain file"),
+        (folder, "no plain file"),
     ],
     ids=["gone", "long", "short", "group", "others", "link", "pipe", "folder"],
 )
