@@ -27,6 +27,10 @@ TOKENS = range(22)
 BLOCKS = 5
 PAYLOADS = [bytes([65 + index]) * SPEC.block_bytes for index in range(BLOCKS)]
 
+ROOMY = KvCacheSettings(cache_capacity_gb=1)
+TIGHT = KvCacheSettings(cache_capacity_gb=1, hbm_ratio=0, dram_ratio=0.01, ssd_ratio=0.99)
+"""DRAM for three blocks."""
+
 PATIENT = ClientSettings(
     route_s=20, match_s=20, stall_s=20, save_s=20, finish_s=20, cooldown_s=0.05
 )
@@ -42,7 +46,9 @@ class Cluster:
     redis: RedisProcess
 
     @asynccontextmanager
-    async def node(self, name: str) -> AsyncIterator[cachenode.server.RunningNode]:
+    async def node(
+        self, name: str, limits: KvCacheSettings = ROOMY
+    ) -> AsyncIterator[cachenode.server.RunningNode]:
         settings = CacheNodeSettings(
             node_id=name,
             listen="127.0.0.1:0",
@@ -53,7 +59,6 @@ class Cluster:
             metrics_port=-1,
             drain_s=0,
         )
-        limits = KvCacheSettings(cache_capacity_gb=1)
         async with cachenode.server.running(settings, limits, SystemClock()) as node:
             await until(lambda: self._is_live(name))
             yield node
@@ -113,6 +118,26 @@ async def test_the_next_turn_loads_what_the_last_one_saved(cluster: Cluster):
         assert loaded.direct_blocks == BLOCKS  # all of this runs on one host
         assert buffer[: BLOCKS * SPEC.block_bytes] == b"".join(PAYLOADS)
     assert cluster.kv.stats.hit_ratio == pytest.approx(20 / 46)
+
+
+async def test_a_prefix_over_both_tiers_is_read_from_both_directly(cluster: Cluster):
+    async with cluster.node("a", TIGHT):
+        turn = await cluster.kv.begin_turn("s", SPEC, TOKENS)
+        turn.save(0, PAYLOADS)
+        assert (await turn.finish()).saved_blocks == BLOCKS
+        told: list[int] = []
+
+        async def is_all_direct() -> bool:
+            """What is being moved while it is read comes through the node instead."""
+            buffer = new_buffer()
+            told.clear()
+            loaded = await turn.load_into(buffer, blocks=BLOCKS, on_progress=told.append)
+            assert loaded.blocks == BLOCKS
+            assert buffer == b"".join(PAYLOADS)
+            return loaded.direct_blocks == BLOCKS and loaded.by_tier.ssd >= 2
+
+        await until(is_all_direct)
+        assert told[-1] == BLOCKS
 
 
 async def test_another_session_with_the_same_prefix_goes_where_it_lies(cluster: Cluster):
