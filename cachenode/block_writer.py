@@ -1,12 +1,13 @@
-"""The write beat: blocks as they arrive, a few of them on their way to a store."""
+"""The write beat: blocks as they arrive, and on their way to a store in batches."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cachenode.block_assembly import BlockAssembly, Payload
+from cachenode.buffer_pool import BufferPool, Lease
 from cachenode.catalog import Catalog
 from cachenode.events import BlockWritten
 from cachenode.plans import WriteTicket
@@ -17,8 +18,11 @@ from hearthkv.core.block_io import BlockChunk, BlockHeader, WriteStart, WriteSta
 from hearthkv.core.checksum import block_checksum
 from hearthkv.telemetry import Telemetry
 
-UNDER_WAY_MAX: Final = 4
-"""Blocks that one write has on their way to a store at once."""
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Payload bytes that go to a store by one call; a block that is larger goes by itself."""
+
+BATCHES_MAX: Final = 2
+"""Batches that one write has on their way at once, while the next one is gathered."""
 
 ATTEMPTS_MAX: Final = 2
 """Stores that a block is offered to: one a tier."""
@@ -30,6 +34,7 @@ class BlockWriter:
 
     Args:
         tasks: Owns the writes that are under way.
+        pool: Memory for blocks that arrive in parts; bounds that of all writes of the node.
     """
 
     def __init__(
@@ -38,11 +43,13 @@ class BlockWriter:
         stores: TierStores,
         *,
         tasks: asyncio.TaskGroup,
+        pool: BufferPool,
         telemetry: Telemetry,
     ) -> None:
         self.catalog = catalog
         self.stores = stores
         self.tasks = tasks
+        self.pool = pool
         self.telemetry = telemetry
 
     async def write(
@@ -59,77 +66,141 @@ class BlockWriter:
         self.catalog.check_namespace(start.spec)
         assembly = BlockAssembly(start.spec)
         write = _Write(self, start)
+        lease: Lease | None = None  # of the block that is arriving
         try:
             async for chunk in chunks:
+                if lease is None and assembly.wants_memory(chunk):
+                    lease = await self.pool.lend(start.spec.block_bytes)
+                    assembly.memory = lease.view
                 block = assembly.take(chunk)
                 if block is not None:
-                    await write.add(*block)
+                    arrived, lease = lease, None
+                    await write.add(*block, arrived)
             assembly.finish()
         finally:
-            # The bytes are on their way: they are waited for, or nobody would count them.
+            if lease is not None:
+                lease.release()
+            # The bytes are on their way: they are waited for, so that the caller is told.
             await write.finish()
         return write.statuses
 
 
-@dataclass(frozen=True, slots=True)
-class _UnderWay:
-    """A block on its way to a store."""
+@dataclass(eq=False, slots=True)
+class _Pending:
+    """A block that is gathered, or on its way to a store."""
 
     index: int  # in the order of arrival
     header: BlockHeader
     payload: Payload
+    lease: Lease | None
+    """Of the payload's memory; None where that is the caller's message."""
+
     ticket: WriteTicket
-    storing: asyncio.Task[bool]
     attempt: int  # from 1 on
+    is_stored: bool | None = None
+    """What its store said; None before that."""
 
 
 class _Write:
-    """One call of `BlockWriter.write`: commits blocks in the order in which they arrived."""
+    """
+    One call of `BlockWriter.write`: commits blocks in the order in which they arrived.
+
+    What follows a store's answer is done by the task that asked, as soon as it comes. So a caller
+    who leaves, however often it is told to, leaves no block behind that nobody counts.
+    """
 
     def __init__(self, writer: BlockWriter, start: WriteStart) -> None:
         self.statuses: list[WriteStatus] = []
         self._writer = writer
         self._catalog = writer.catalog
         self._start = start
-        self._under_way: deque[_UnderWay] = deque()
+        self._batch_blocks = max(1, BATCH_BYTES // start.spec.block_bytes)
+        self._pending: deque[_Pending] = deque()
+        """All blocks that are not settled, in the order of arrival."""
+
+        self._gathered: deque[list[_Pending]] = deque()
+        """Batches that did not set out yet; each is for one tier."""
+
+        self._under_way = 0  # batches
+        self._progress = asyncio.Event()
         self._last_key: bytes | None = None  # of the last block that is held
 
-    async def add(self, header: BlockHeader, payload: Payload) -> None:
-        """Set out to store one more block, and wait until not too many are under way."""
+    async def add(self, header: BlockHeader, payload: Payload, lease: Lease | None) -> None:
+        """Take one more block, and wait while no further one could be gathered."""
         index = len(self.statuses)
         self.statuses.append(WriteStatus.UNAVAILABLE)
         planned = self._plan(header, payload)
         if isinstance(planned, WriteStatus):
             self._note(index, header, planned)
-        else:
-            self._under_way.append(self._set_out(index, header, payload, planned, attempt=1))
-        while len(self._under_way) >= UNDER_WAY_MAX:
-            await self._settle()
+            if lease is not None:
+                lease.release()
+            return
+        block = _Pending(index, header, payload, lease, planned, attempt=1)
+        self._pending.append(block)
+        if not self._gathered or not self._joins(block, self._gathered[-1]):
+            self._gathered.append([])
+        self._gathered[-1].append(block)
+        self._set_out()
+        while len(self._gathered) > 1 or self._is_full:
+            await self._wait()
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
-        while self._under_way:
-            await self._settle()
+        """Wait until every block is settled."""
+        while self._pending:
+            await self._wait()
         if self._last_key is not None:
             self._catalog.touch(self._start.spec.namespace_id, self._last_key)
         self._writer.stores.work.set()
 
-    def _set_out(
-        self,
-        index: int,
-        header: BlockHeader,
-        payload: Payload,
-        ticket: WriteTicket,
-        *,
-        attempt: int,
-    ) -> _UnderWay:
-        storing = self._writer.tasks.create_task(self._store(ticket, payload))
-        return _UnderWay(index, header, payload, ticket, storing, attempt)
+    @property
+    def _is_full(self) -> bool:
+        return bool(self._gathered) and len(self._gathered[-1]) >= self._batch_blocks
 
-    async def _store(self, ticket: WriteTicket, payload: Payload) -> bool:
-        write = CopyWrite(frame_of(ticket.spec, ticket.target), payload)
-        (is_stored,) = await self._writer.stores.store(ticket.target.tier, [write])
-        return is_stored
+    def _joins(self, block: _Pending, batch: Sequence[_Pending]) -> bool:
+        is_same_tier = batch[0].ticket.target.tier is block.ticket.target.tier
+        return is_same_tier and len(batch) < self._batch_blocks
+
+    async def _wait(self) -> None:
+        self._progress.clear()
+        await self._progress.wait()
+
+    def _set_out(self) -> None:
+        """Send what is gathered to its store. What comes meanwhile makes the next batch."""
+        while self._gathered and self._under_way < BATCHES_MAX:
+            self._under_way += 1
+            self._writer.tasks.create_task(self._store(self._gathered.popleft()))
+
+    async def _store(self, batch: Sequence[_Pending]) -> None:
+        writes = [
+            CopyWrite(frame_of(block.ticket.spec, block.ticket.target), block.payload)
+            for block in batch
+        ]
+        stored = await self._writer.stores.store(batch[0].ticket.target.tier, writes)
+        for block, is_stored in zip(batch, stored, strict=True):
+            block.is_stored = is_stored
+        self._under_way -= 1
+        self._settle()
+        self._set_out()
+        self._progress.set()
+
+    def _settle(self) -> None:
+        """End blocks whose store has answered, as long as those before them have ended."""
+        while self._pending and self._pending[0].is_stored is not None:
+            if self._pending[0].is_stored:
+                block = self._pending.popleft()
+                self._end(block, self._catalog.commit_write(block.ticket))
+            else:
+                self._try_elsewhere()
+
+    def _try_elsewhere(self) -> None:
+        """Have the first blocks, which failed, set out again before those that hang on them."""
+        failed: list[_Pending] = []
+        while self._pending and self._pending[0].is_stored is False:
+            failed.append(self._pending.popleft())
+        again = [retry for block in failed if (retry := self._plan_again(block)) is not None]
+        self._pending.extendleft(reversed(again))
+        # Each by itself: this is rare, and their tiers may differ.
+        self._gathered.extendleft([block] for block in reversed(again))
 
     def _plan(self, header: BlockHeader, payload: Payload) -> WriteTicket | WriteStatus:
         spec = self._start.spec
@@ -145,19 +216,8 @@ class _Write:
             session_id=self._start.session_id,
         )
 
-    async def _settle(self) -> None:
-        """Commit the block that set out first; where its store failed, try what else there is."""
-        # Waited for, not awaited: a caller who leaves here must not cancel the store's work. And
-        # no await lies between the queue and the catalog, or a ticket could be lost between them.
-        await asyncio.wait({self._under_way[0].storing})
-        block = self._under_way.popleft()
-        if block.storing.result():
-            self._note(block.index, block.header, self._catalog.commit_write(block.ticket))
-        else:
-            self._try_elsewhere(block)
-
-    def _try_elsewhere(self, block: _UnderWay) -> None:
-        """Set out again to another store, before the blocks that hang on this one."""
+    def _plan_again(self, block: _Pending) -> _Pending | None:
+        """Plan another try of a block that its store did not take; None where there is none."""
         planned: WriteTicket | WriteStatus = WriteStatus.UNAVAILABLE
         if block.attempt < ATTEMPTS_MAX:
             # The store's trouble is known to the catalog by now, so it plans around it. It does so
@@ -165,12 +225,14 @@ class _Write:
             planned = self._plan(block.header, block.payload)
         self._catalog.abort_write(block.ticket)
         if isinstance(planned, WriteStatus):
-            self._note(block.index, block.header, planned)
-            return
-        again = self._set_out(
-            block.index, block.header, block.payload, planned, attempt=block.attempt + 1
-        )
-        self._under_way.appendleft(again)
+            self._end(block, planned)
+            return None
+        return replace(block, ticket=planned, attempt=block.attempt + 1, is_stored=None)
+
+    def _end(self, block: _Pending, status: WriteStatus) -> None:
+        self._note(block.index, block.header, status)
+        if block.lease is not None:
+            block.lease.release()
 
     def _note(self, index: int, header: BlockHeader, status: WriteStatus) -> None:
         self.statuses[index] = status

@@ -47,7 +47,7 @@ from hearthkv.telemetry import Telemetry
 
 TICK_S: Final = 1.0
 
-READ_BYTES_MAX: Final = 256 * 1024 * 1024
+MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024
 
 MEASURE_S: Final = 60.0
 """Seconds between two log lines that say what the node holds; none where nothing changed."""
@@ -76,7 +76,8 @@ class CacheNode:
         telemetry: Is told what happens.
         tasks: Owns all that runs in the background; it ends with them.
         is_parallel_read: Whether a read has several blocks, and both tiers, under way.
-        read_bytes_max: Bytes of the blocks that all reads together have in memory.
+        read_bytes_max, write_bytes_max: Bytes of the blocks that all reads, and all writes,
+            together have in memory.
         is_prefetch_on: Whether blocks are lifted ahead of their turn.
     """
 
@@ -90,7 +91,8 @@ class CacheNode:
         telemetry: Telemetry,
         tasks: asyncio.TaskGroup,
         is_parallel_read: bool = True,
-        read_bytes_max: int = READ_BYTES_MAX,
+        read_bytes_max: int = MEMORY_BYTES_MAX,
+        write_bytes_max: int = MEMORY_BYTES_MAX,
         is_prefetch_on: bool = True,
     ) -> None:
         self.identity = identity
@@ -109,7 +111,13 @@ class CacheNode:
         self._recovery = Recovery(catalog, stores, clock=clock, telemetry=telemetry)
         self._watch = StoreWatch(self._stores, self._recovery, telemetry)
         self._mover = TierMover(catalog, self._stores, telemetry)
-        self._writer = BlockWriter(catalog, self._stores, tasks=tasks, telemetry=telemetry)
+        self._writer = BlockWriter(
+            catalog,
+            self._stores,
+            tasks=tasks,
+            pool=BufferPool(write_bytes_max),
+            telemetry=telemetry,
+        )
         self._hits = HitCounts()
         self._reader = BlockReader(
             catalog,

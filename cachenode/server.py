@@ -103,6 +103,7 @@ async def running(
             tasks=tasks,
             is_parallel_read=kv_cache.parallel_read,
             read_bytes_max=settings.read_memory_mb * 1024 * 1024,
+            write_bytes_max=settings.write_memory_mb * 1024 * 1024,
             is_prefetch_on=kv_cache.prefetch_enabled,
         )
         add_to_server(CacheNodeService(node), server)

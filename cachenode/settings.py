@@ -64,9 +64,13 @@ class CacheNodeSettings:
     """MiB of blocks that all reads together have in memory, up to 12 for each. Further reads wait
     for it within their deadlines. A block that is larger than that is read all the same, alone."""
 
+    write_memory_mb: int = 256
+    """MiB of blocks above 1 MiB that all writes together have in memory, up to four blocks for
+    each. Further writes wait for it within their deadlines."""
+
     calls_max: int = 256
-    """Calls that run at once; one more is refused, which is a miss. A write holds up to five
-    blocks in memory, so this bounds what the process may need."""
+    """Calls that run at once; one more is refused, which is a miss. A write of small blocks holds
+    up to 12 MiB of them in memory, so this bounds what the process may need."""
 
     drain_s: float = 5.0
     """Seconds that running calls get to finish after SIGTERM."""
@@ -83,7 +87,7 @@ class CacheNodeSettings:
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise SettingsError(f"{name} is {value}, must be > 0")
-        for name in ("calls_max", "read_memory_mb"):
+        for name in ("calls_max", "read_memory_mb", "write_memory_mb"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 1")
         if not 0 <= self.drain_s < math.inf:

@@ -10,7 +10,7 @@ from cachenode import events
 from cachenode.catalog import Catalog
 from cachenode.eviction import policy_named
 from cachenode.hit_counts import HitCounts
-from cachenode.node import READ_BYTES_MAX, CacheNode, NodeIdentity
+from cachenode.node import MEMORY_BYTES_MAX, CacheNode, NodeIdentity
 from cachenode.plans import TierLimits, WriteTicket
 from cachenode.store import BlockStore, CopyWrite
 from cachenode.tier_stores import TierStores
@@ -124,7 +124,7 @@ async def open_node(
     clock: Clock | None = None,
     epoch: int = 1,
     is_parallel_read: bool = True,
-    read_bytes_max: int = READ_BYTES_MAX,
+    read_bytes_max: int = MEMORY_BYTES_MAX,
     is_prefetch_on: bool = True,
 ) -> AsyncIterator[Rig]:
     """

@@ -21,6 +21,7 @@ def test_the_defaults_are_possible_and_stay_on_this_machine():
         ("store_timeout_s", float("inf"), "store_timeout_s is inf, must be > 0"),
         ("calls_max", 0, "calls_max is 0, must be >= 1"),
         ("read_memory_mb", 0, "read_memory_mb is 0, must be >= 1"),
+        ("write_memory_mb", 0, "write_memory_mb is 0, must be >= 1"),
         ("drain_s", -1.0, "drain_s is -1.0, must be >= 0"),
         ("metrics_port", 65536, "metrics_port is 65536, must be in -1..65535"),
         ("log_level", "loud", "log_level is 'loud', must be one of debug"),
