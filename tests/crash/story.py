@@ -20,7 +20,7 @@ STEPS_MAX = {"effects": 30, "events": 6000}
 its calls into C that change a file or send something. Either is what a write of a whole prompt
 takes, with the demotions that it causes."""
 
-OPERATIONS = ("write", "read", "prefetch", "settle", "drop")
+OPERATIONS = ("write", "direct", "read", "prefetch", "settle", "drop")
 VICTIMS = ("node", "redis", "both")
 
 
@@ -59,6 +59,11 @@ class Story:
     dram_blocks: int
     ssd_blocks: int
 
+    @property
+    def has_room(self) -> bool:
+        """Whether all prompts fit below every threshold, so that nothing is ever evicted."""
+        return self.ssd_blocks >= 2 * PROMPTS * BLOCKS_MAX
+
     def to_json(self) -> dict[str, object]:
         """The story as the process under the knife is told it."""
         return asdict(self)
@@ -83,8 +88,6 @@ class Said:
     on_ssd: frozenset[bytes]
     """Blocks that lay on the SSD when it was last asked, and no promotion was ordered."""
 
-    has_evicted: bool
-
 
 def keys_of(name: int, blocks: int) -> list[bytes]:
     """The keys of a prompt's first blocks."""
@@ -95,14 +98,11 @@ def understood(story: Story, lines: Sequence[str]) -> Said:
     """What the reports of a node mean."""
     held: set[bytes] = set()
     on_ssd: set[bytes] = set()
-    has_evicted = False
     for operation, line in zip(story.operations, lines, strict=False):
         report = json.loads(line)
-        if operation.kind == "write":
-            statuses = map(WriteStatus, report["statuses"])
-            acknowledged = zip(operation.keys, statuses, strict=True)
-            held |= {key for key, status in acknowledged if status.is_held}
-        has_evicted |= report["evicted"] > 0
+        statuses = map(WriteStatus, report["statuses"])  # of the first blocks, or of none
+        acknowledged = zip(operation.keys, statuses, strict=False)
+        held |= {key for key, status in acknowledged if status.is_held}
         on_ssd = {bytes.fromhex(key) for key in report[Tier.SSD.name]}
     # What a drop that may have begun has touched is nobody's promise any more.
     for operation in story.operations[: len(lines) + 1]:
@@ -110,7 +110,7 @@ def understood(story: Story, lines: Sequence[str]) -> Said:
             held -= _below(operation)
         if operation.kind == "prefetch":
             on_ssd.clear()
-    return Said(frozenset(held), frozenset(on_ssd & held), has_evicted)
+    return Said(frozenset(held), frozenset(on_ssd & held))
 
 
 def _below(operation: Operation) -> set[bytes]:

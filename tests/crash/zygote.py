@@ -22,7 +22,7 @@ from typing import NoReturn
 from hearthkv.core.block_io import DropBlocks
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.tier import Tier
-from tests.crash.stores import node_over
+from tests.crash.stores import Stage, node_over
 from tests.crash.story import Knife, Operation, Story
 from tests.node_rig import SPEC, Rig
 
@@ -82,16 +82,18 @@ async def live(story: Story, blade: Blade, redis_url: str, folder: Path, reports
                 blade.arm()
             statuses: list[str] = []
             async with _busy(rig) if operation.is_busy else _idle():
-                statuses = await _do(rig, operation)
+                statuses = await _do(stage, operation)
             report = {"statuses": statuses, **_holdings(rig)}
             os.write(reports, json.dumps(report).encode() + b"\n")
         blade.fall_if_armed()
 
 
-async def _do(rig: Rig, operation: Operation) -> list[str]:
-    keys = operation.keys
+async def _do(stage: Stage, operation: Operation) -> list[str]:
+    rig, keys = stage.rig, operation.keys
     if operation.kind == "write":
         return [status.value for status in await rig.write(keys)]
+    if operation.kind == "direct":
+        return [status.value for status in await stage.write_directly(keys)]
     if operation.kind == "read":
         await rig.read(keys)
     elif operation.kind == "prefetch":
@@ -103,12 +105,12 @@ async def _do(rig: Rig, operation: Operation) -> list[str]:
     return []
 
 
-def _holdings(rig: Rig) -> dict[str, object]:
+def _holdings(rig: Rig) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {Tier.DRAM.name: [], Tier.SSD.name: []}
     for part in rig.node.catalog.snapshot():
         if part.tier is not None:
             keys[part.tier.name] += [key.hex() for key in part.keys]
-    return {**keys, "evicted": rig.meters.value("cachenode_evicted_blocks_total")}
+    return keys
 
 
 @asynccontextmanager
