@@ -13,6 +13,7 @@ from hearthkv.datapath.redis_place import RedisPlace
 from hearthkv.datapath.resp_sender import Sender, SocketSender, TransportSender
 from hearthkv.datapath.resp_wire import ReplyReader, Request, Word
 
+_SEND_BUFFER_BYTES: Final = 1024 * 1024  # TCP finds its own size
 _READS_MAX: Final = 4  # more of one connection in one round of the loop
 
 Finished = Callable[[Request], None]
@@ -126,6 +127,9 @@ class RespConnection(asyncio.BufferedProtocol):
             # A descriptor of its own, for the loop watches the transport's on its behalf only.
             watched = transport.get_extra_info("socket").fileno()
             self._socket = socket.socket(fileno=os.dup(watched))
+            if self._socket.family == socket.AF_UNIX:
+                # The kernel takes a block in one or two rounds of the loop, not in five a MiB.
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
             self._sender = SocketSender(self._socket, self._lose)
         else:
             self._sender = TransportSender(transport)

@@ -100,7 +100,7 @@ async def test_a_value_that_is_half_sent_can_be_given_up_only_with_the_connectio
     process = start_redis()
     connection = await RespConnection.open(RedisPlace(path=str(process.socket_path)))
     process.freeze()
-    neighbour, half_sent = get(bytearray(SIZE)), set_request(b"k", (bytes(SIZE),))
+    neighbour, half_sent = get(bytearray(SIZE)), set_request(b"k", (bytes(16 << 20),))
     end = start(connection, neighbour)
     start(connection, half_sent)
     connection.withdraw(half_sent)
