@@ -4,6 +4,7 @@ import os
 import sys
 from functools import partial
 
+from cachenode.allocator import keep_freed_memory
 from cachenode.server import serve
 from cachenode.settings import CacheNodeSettings
 from hearthkv.core.kv_cache_settings import KvCacheSettings
@@ -36,6 +37,7 @@ def _start() -> None:
         print(line.describe())
         return
     configure_logging(settings.log_level)
+    keep_freed_memory()
     run_until_signal(partial(serve, settings, kv_cache))
 
 

@@ -47,7 +47,7 @@ class Prefetch:
             return 0
         run = list(prompt)
         if run:
-            self._holdings.heat(run[-1])
+            self._holdings.keep_warm(run[-1])
         room_bytes = self._tiering.ceiling_bytes(Tier.DRAM) - self._queued_bytes
         room_bytes -= sum(
             self._dram_bytes(block) for block in run if block.tier is Tier.DRAM or block.is_moving

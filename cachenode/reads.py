@@ -21,7 +21,7 @@ class Reads:
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
-        self._open: dict[ReadPlan, list[tuple[Block, Copy]]] = {}
+        self._open: dict[ReadPlan, tuple[list[Block], list[Copy]]] = {}
 
     def match(self, namespace_id: bytes, keys: PackedKeys) -> TierCounts:
         """Count the leading blocks that a read would give now, by tier."""
@@ -33,23 +33,21 @@ class Reads:
     def plan(self, namespace_id: bytes, keys: PackedKeys, session_id: SessionId | None) -> ReadPlan:
         """Plan a read of the longest run of held blocks, and keep their copies."""
         blocks = self._readable(namespace_id, keys)
+        copies = [block.copy for block in blocks]
         plan = ReadPlan(
-            tuple(block.copy.ref for block in blocks), self._end(namespace_id, keys, len(blocks))
+            tuple([copy.ref for copy in copies]), self._end(namespace_id, keys, len(blocks))
         )
-        self._open[plan] = [(block, block.copy) for block in blocks]
-        for block in blocks:
-            self._holdings.shelf_of(block.copy).hold(block.copy)
+        self._open[plan] = (blocks, copies)
+        self._holdings.hold(copies)
         if blocks and session_id is not None:
             self._holdings.tails.note(session_id, blocks[-1])
         return plan
 
     def finish(self, plan: ReadPlan) -> None:
         """End a read, and heat what it read."""
-        last: Block | None = None
-        for block, copy in self._open.pop(plan):
-            self._holdings.shelf_of(copy).let_go(copy)
-            if block.is_held:
-                last = block
+        blocks, copies = self._open.pop(plan)
+        self._holdings.let_go(copies)
+        last = next((block for block in reversed(blocks) if block.is_held), None)
         if last is not None:
             self._holdings.heat(last)
 

@@ -107,3 +107,23 @@ def test_a_leaf_in_use_may_not_leave(use: str):
     else:
         holdings.pins.add("p", leaf, 5.0)
     assert not holdings.may_leave(leaf)
+
+
+def test_copies_are_held_and_let_go_together():
+    holdings = new_holdings()
+    copies = [hold(holdings, number).copy for number in (1, 2, 3)]
+    holdings.hold(copies)
+    holdings.hold(copies[:1])
+    assert [copy.readers for copy in copies] == [2, 1, 1]
+    for copy in copies[1:]:
+        holdings.condemn(copy)
+    assert holdings.shelves[Tier.DRAM].plan_erasures(9) == []
+    holdings.let_go(copies)
+    assert [copy.readers for copy in copies] == [1, 0, 0]
+    assert len(holdings.shelves[Tier.DRAM].plan_erasures(9)) == 2
+
+
+def test_what_nobody_holds_can_not_be_let_go():
+    holdings = new_holdings()
+    with pytest.raises(AssertionError):
+        holdings.let_go([hold(holdings, 1).copy])
