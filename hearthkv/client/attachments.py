@@ -101,36 +101,46 @@ class Attachments:
             raise
         except HearthKVError as error:
             if deadline.left_s(self._clock.now()) > 0:  # else it is the caller who had no time
-                self.refuse(address, error)
+                self._leave_alone(address, error)
             return None
         finally:
             entry.is_attaching = False
-        if self._entries.get(address) is not entry:  # it was refused or closed meanwhile
+        if address not in self._entries:  # the client was closed meanwhile
             stores.close()
             return None
         entry.stores = stores
         return stores
 
-    def forget(self, address: str) -> None:
+    def forget(self, stores: DirectStores) -> None:
         """Attach anew the next time: the node was started again."""
-        entry = self._entries.pop(address, None)
-        if entry is not None and entry.stores is not None:
-            entry.stores.close()
+        if self._is_current(stores):
+            del self._entries[stores.node.address]
+            stores.retire()
 
-    def refuse(self, address: str, reason: HearthKVError) -> None:
-        """Leave a node's stores alone for a while."""
-        self.forget(address)
-        retry_s = NOT_SERVED_S if is_not_served(reason) else RETRY_S
-        self._entries[address] = _Entry(retry_at_s=self._clock.now() + retry_s)
-        self._telemetry.emit(DirectPathClosed(address, str(reason), retry_s))
+    def refuse(self, stores: DirectStores, reason: HearthKVError) -> None:
+        """Leave a node's stores alone for a while; no matter if it attached anew meanwhile."""
+        if self._is_current(stores):
+            stores.retire()
+            self._leave_alone(stores.node.address, reason)
 
     def close(self) -> None:
         """Let go of all stores; a thread that hangs in a disk ends when the disk answers."""
         self._is_enabled = False
-        for address in tuple(self._entries):
-            self.forget(address)
+        for entry in self._entries.values():
+            if entry.stores is not None:
+                entry.stores.close()
+        self._entries.clear()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _is_current(self, stores: DirectStores) -> bool:
+        entry = self._entries.get(stores.node.address)
+        return entry is not None and entry.stores is stores
+
+    def _leave_alone(self, address: str, reason: HearthKVError) -> None:
+        retry_s = NOT_SERVED_S if is_not_served(reason) else RETRY_S
+        self._entries[address] = _Entry(retry_at_s=self._clock.now() + retry_s)
+        self._telemetry.emit(DirectPathClosed(address, str(reason), retry_s))
 
     async def _attach(self, node: DirectCalls, deadline: Deadline) -> DirectStores:
         asked = await node.attach(b"", deadline)

@@ -67,7 +67,7 @@ class DirectStores:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Frame every use; what it opened after a `close` is closed when it ends."""
+        """Frame every use; what is closed meanwhile is closed again when it ends."""
         self._users += 1
         try:
             yield
@@ -75,6 +75,12 @@ class DirectStores:
             self._users -= 1
             if self.is_closed and not self._users:
                 self.close()
+
+    def retire(self) -> None:
+        """Close once nobody uses it any more: what is under way may end in peace."""
+        self.is_closed = True
+        if not self._users:
+            self.close()
 
     def close(self) -> None:
         """Close connections and files; what is under way fails. May be called again."""

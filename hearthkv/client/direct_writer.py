@@ -113,9 +113,9 @@ class DirectWriter:
             raise
         except PeerError as error:
             if is_stale(error):
-                self._attachments.forget(stores.node.address)
+                self._attachments.forget(stores)
             else:
-                self._attachments.refuse(stores.node.address, error)
+                self._attachments.refuse(stores, error)
         return []
 
     async def _store_all(
@@ -132,7 +132,7 @@ class DirectWriter:
             is_stored = False  # the node sees it too, and what is full is not broken
         except HearthKVError as error:
             is_stored = False
-            self._attachments.refuse(stores.node.address, error)
+            self._attachments.refuse(stores, error)
         else:
             return True
         with suppress(PeerError):

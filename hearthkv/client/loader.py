@@ -110,9 +110,9 @@ class Loader:
                 raise
             except PeerError as error:
                 if not is_stale(error):
-                    self._attachments.refuse(node.address, error)
+                    self._attachments.refuse(stores, error)
                     return None
-                self._attachments.forget(node.address)
+                self._attachments.forget(stores)
             else:
                 return _Found(stores, located, node.calls.clock.now() - started_s)
         return None
@@ -158,7 +158,7 @@ class Loader:
         try:
             read = DirectRead(found.stores, blocks, run.query.view, clock)
         except PeerContractError as error:
-            self._attachments.refuse(node.address, error)
+            self._attachments.refuse(found.stores, error)
             return
         started_s = clock.now()
         try:
@@ -173,7 +173,7 @@ class Loader:
             )
             self._learn(node, ReadPath.DIRECT, read.prefix.blocks, sample)
         if read.trouble is not None:
-            self._attachments.refuse(node.address, read.trouble)
+            self._attachments.refuse(found.stores, read.trouble)
         if run.is_over:
             return
         if read.prefix.is_complete and found.located.end is ReadEnd.MISS:

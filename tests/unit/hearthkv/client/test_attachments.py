@@ -216,7 +216,7 @@ async def test_a_proof_that_can_not_be_read_in_time_is_not_waited_for(
         release = threading.Event()
         for _ in range(THREADS):
             stores.threads.submit(release.wait)  # disks that hang
-        at.reached.forget(at.address)
+        at.reached.forget(stores)
         assert await at.stores() is None
         assert "proof was not read within 0.3 s" in at.reason
         release.set()
@@ -253,24 +253,46 @@ async def test_trouble_of_the_node_itself_is_the_callers_to_know(
 async def test_a_node_that_is_forgotten_is_attached_to_anew(direct_node: FakeDirectNode):
     async with rig(direct_node) as at:
         first = await at.stores()
-        at.reached.forget(at.address)
-        at.reached.forget(at.address)
-        second = await at.stores()
         assert first is not None
+        at.reached.forget(first)
+        second = await at.stores()
         assert second is not None
         assert (first.is_closed, second.is_closed) == (True, False)
 
 
-async def test_stores_that_were_refused_while_attaching_are_closed(direct_node: FakeDirectNode):
+async def test_news_of_an_earlier_attachment_does_not_close_the_next(direct_node: FakeDirectNode):
     async with rig(direct_node) as at:
-        direct_node.bend_attachment = lambda honest: refuse_meanwhile(at, honest)
+        first = await at.stores()
+        assert first is not None
+        at.reached.forget(first)
+        second = await at.stores()
+        at.reached.forget(first)
+        at.reached.refuse(first, DirectPathError("the connection is lost"))
+        assert await at.stores() is second
+
+
+async def test_stores_in_use_may_be_used_to_the_end(direct_node: FakeDirectNode):
+    async with rig(direct_node) as at:
+        stores = await at.stores()
+        assert stores is not None
+        with stores.in_use():
+            at.reached.refuse(stores, DirectPathError("a block of another load was wrong"))
+            assert await at.stores() is None
+            await stores.check_epoch()
+            assert any(each.is_usable for each in stores.pools[0]._connections)
+        assert not any(each.is_usable for each in stores.pools[0]._connections)
+
+
+async def test_who_attaches_while_the_client_is_closed_gets_nothing(direct_node: FakeDirectNode):
+    async with rig(direct_node) as at:
+
+        def close_meanwhile(honest: Attachment) -> Attachment:
+            at.reached.close()
+            return honest
+
+        direct_node.bend_attachment = close_meanwhile
         assert await at.stores() is None
-        assert await at.stores() is None  # it is left alone now
-
-
-def refuse_meanwhile(at: Rig, honest: Attachment) -> Attachment:
-    at.reached.refuse(at.address, DirectPathError("something else went wrong"))
-    return honest
+        assert at.heard.events == [DirectPathOpened(at.address, 1)]
 
 
 async def test_a_client_that_is_closed_lets_go_of_all(direct_node: FakeDirectNode):
