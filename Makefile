@@ -41,7 +41,7 @@ system: $(DEV) ## the tests that start real servers and containers
 crash: $(DEV) ## kill a node and its Redis in the middle of N stories
 	$(BIN)/python -m pytest tests/crash --crash-examples=$(N) $(ARGS)
 soak: $(DEV) ## load a node for S seconds, and see that it stays flat
-	$(BIN)/python -m pytest tests/soak --soak-seconds=$(S) $(ARGS)
+	$(BIN)/python -m pytest tests/soak -s --soak-seconds=$(S) $(ARGS)
 bench: $(DEV) model ## all benches: tables, JSON and pictures
 	$(BIN)/python -m bench $(ARGS)
 bench-turn: $(DEV) model ## one bench: the time to first token of a turn

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +117,12 @@ def test_a_node_under_load_stays_flat_bounded_and_right_I1_I3(  # noqa: N802
                 assert worker.returncode == 0
                 done.append(json.loads(said))
         assert "Traceback" not in (tmp_path / "hearthkv-cachenode.log").read_text()
+    _tell("RSS, MiB", [each.rss_bytes / 2**20 for each in samples])
+    _tell("descriptors", [each.descriptors for each in samples])
+    _tell("connections of Redis", [each.redis_connections for each in samples])
+    _tell("fill of the fuller tier", [max(each.fill) for each in samples])
     direct, stream = done
+    print(*done, sep="\n")
     assert [each["wrong_blocks"] for each in done] == [0, 0]
     assert direct["direct_blocks"] > 0 == stream["direct_blocks"]
     assert stream["loaded_blocks"] > 0
@@ -128,8 +133,14 @@ def test_a_node_under_load_stays_flat_bounded_and_right_I1_I3(  # noqa: N802
     _assert_flat([each.redis_connections for each in samples], DESCRIPTORS_SLACK)
 
 
+def _tell(what: str, values: Sequence[float]) -> None:
+    """Show the course of a figure to whoever looks, by `-s` or after a failure."""
+    steps = range(0, len(values), max(1, len(values) // 12))
+    print(f"{what}:", *(f"{values[step]:.3g}" for step in steps))
+
+
 def _assert_flat(values: list[int], slack: int) -> None:
     """The last quarter is no higher than the second: the first is the warm-up."""
     quarter = len(values) // 4
     early, late = values[quarter : 2 * quarter], values[-quarter:]
-    assert median(late) <= median(early) + slack, values
+    assert median(late) <= median(early) + slack
