@@ -19,7 +19,8 @@ _OPTIONS = (
     ("grpc.keepalive_timeout_ms", 5_000),
     # When to try again is decided by `peers`; the transport should not be slower than that.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # A handshake gets this long: on a busy machine 0.1 s would not do.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # A call is made once, to that address and no other: no retries, no configuration from DNS,
     # no proxy from the environment, no connection shared with another client of this process.
