@@ -16,7 +16,6 @@ through the node, which is slower and never wrong. Nobody is warned; it is a deb
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +24,7 @@ from hearthkv.client.direct_calls import DirectCalls, is_not_served
 from hearthkv.client.direct_stores import DirectStores
 from hearthkv.client.events import DirectPathClosed, DirectPathOpened
 from hearthkv.client.proof_file import read_proof
+from hearthkv.client.read_threads import ReadThreads
 from hearthkv.core.clock import Clock
 from hearthkv.core.errors import (
     DirectPathError,
@@ -76,7 +76,7 @@ class Attachments:
         self._clock = clock
         self._telemetry = telemetry
         self._entries: dict[str, _Entry] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ReadThreads(THREADS)
 
     async def stores(self, address: str, deadline: Deadline) -> DirectStores | None:
         """
@@ -130,8 +130,7 @@ class Attachments:
             if entry.stores is not None:
                 entry.stores.close()
         self._entries.clear()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     def _is_current(self, stores: DirectStores) -> bool:
         entry = self._entries.get(stores.node.address)
@@ -144,13 +143,11 @@ class Attachments:
 
     async def _attach(self, node: DirectCalls, deadline: Deadline) -> DirectStores:
         asked = await node.attach(b"", deadline)
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREADS, "hearthkv-direct")
+        user_id = os.geteuid()
         wait_s = deadline.wait_s(self._clock.now(), self._stall_s)
         try:
             async with asyncio.timeout(wait_s):
-                reading = self._threads.submit(read_proof, asked.proof_path, os.geteuid())
-                proof = await asyncio.wrap_future(reading)
+                proof = await self._threads.run(lambda: read_proof(asked.proof_path, user_id))
         except TimeoutError:
             raise DirectPathError(f"proof was not read within {wait_s:.3g} s") from None
         shown = await node.attach(proof, deadline)

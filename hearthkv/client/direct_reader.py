@@ -136,12 +136,11 @@ class DirectRead:
 
     async def _read_run(self, read: RunRead) -> None:
         guard = ReadGuard()
-        work = self._stores.threads.submit(self._fill, read, guard)
         try:
-            arrived = await asyncio.wrap_future(work)
+            arrived = await self._stores.threads.run(lambda: self._fill(read, guard))
         except FileNotFoundError:
             arrived = set()  # its blocks were moved, and the file with them
-        except OSError as error:
+        except (OSError, DirectPathError) as error:
             self._fail(min(read.blocks), DirectPathError(f"file can't be read: {error}"))
             return
         finally:

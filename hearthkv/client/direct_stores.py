@@ -1,11 +1,11 @@
 """The stores of one node on this host, open for one event loop. Not pure."""
 
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 
 from hearthkv.client.direct_calls import DirectCalls
+from hearthkv.client.read_threads import ReadThreads
 from hearthkv.core.direct_path import Attachment
 from hearthkv.core.errors import (
     DirectPathError,
@@ -36,7 +36,7 @@ class DirectStores:
     """
 
     def __init__(
-        self, node: DirectCalls, proof: bytes, attachment: Attachment, threads: Executor
+        self, node: DirectCalls, proof: bytes, attachment: Attachment, threads: ReadThreads
     ) -> None:
         self.node = node
         self.proof = proof

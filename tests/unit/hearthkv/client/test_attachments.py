@@ -214,12 +214,12 @@ async def test_a_proof_that_can_not_be_read_in_time_is_not_waited_for(
         stores = await at.stores()
         assert stores is not None
         release = threading.Event()
-        for _ in range(THREADS):
-            stores.threads.submit(release.wait)  # disks that hang
+        hanging = [asyncio.create_task(stores.threads.run(release.wait)) for _ in range(THREADS)]
         at.reached.forget(stores)
         assert await at.stores() is None
         assert "proof was not read within 0.3 s" in at.reason
         release.set()
+        await asyncio.gather(*hanging)
 
 
 async def test_a_caller_without_time_does_not_close_the_way_for_others(

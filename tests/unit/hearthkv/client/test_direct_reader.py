@@ -267,6 +267,17 @@ async def test_a_read_that_was_left_behind_is_not_looked_at(direct_node: FakeDir
         assert not any(view)
 
 
+async def test_a_client_that_is_closed_meanwhile_reads_nothing_more(direct_node: FakeDirectNode):
+    hold(direct_node)
+    async with serving(holding(), direct=direct_node) as address, client() as kv:
+        turn = await kv.begin_turn("s", SPEC, TOKENS, node=address)
+        await turn.load_into(bytearray(BLOCKS * BLOCK_BYTES))
+        direct_node.before["Locate"] = kv._attachments.close
+        loaded = await turn.load_into(bytearray(BLOCKS * BLOCK_BYTES))
+        assert (loaded.blocks, loaded.miss) == (BLOCKS, None)
+        assert loaded.direct_blocks <= 1
+
+
 async def test_many_small_blocks_are_asked_for_in_parts(
     direct_node: FakeDirectNode, redis_server: RedisProcess
 ):

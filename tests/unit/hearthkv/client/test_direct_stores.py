@@ -1,7 +1,6 @@
 """Tests of hearthkv/client/direct_stores.py."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from hearthkv.client.channels import Channels
 from hearthkv.client.direct_calls import DirectCalls
 from hearthkv.client.direct_stores import DirectStores
+from hearthkv.client.read_threads import ReadThreads
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.direct_path import Attachment
 from hearthkv.core.errors import DirectPathError
@@ -18,9 +18,10 @@ from tests.unit.hearthkv.client.client_kit import PATIENT, calls_of
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as threads:
-        yield threads
+def threads() -> Iterator[ReadThreads]:
+    threads = ReadThreads(1)
+    yield threads
+    threads.close()
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def attachment(direct: FakeDirectNode, **fields: object) -> Attachment:
 
 
 async def test_servers_of_the_right_epoch_are_the_nodes(
-    direct_node: FakeDirectNode, calls: DirectCalls, threads: ThreadPoolExecutor
+    direct_node: FakeDirectNode, calls: DirectCalls, threads: ReadThreads
 ):
     stores = DirectStores(calls, b"proof", attachment(direct_node), threads)
     await stores.check_epoch()
@@ -50,7 +51,7 @@ async def test_servers_of_the_right_epoch_are_the_nodes(
 
 
 async def test_servers_of_another_epoch_are_not(
-    direct_node: FakeDirectNode, calls: DirectCalls, threads: ThreadPoolExecutor
+    direct_node: FakeDirectNode, calls: DirectCalls, threads: ReadThreads
 ):
     stores = DirectStores(calls, b"proof", attachment(direct_node, epoch=6), threads)
     with pytest.raises(DirectPathError, match="must have b'0000000000000006'"):
@@ -59,14 +60,14 @@ async def test_servers_of_another_epoch_are_not(
 
 
 async def test_a_node_may_have_no_folder(
-    direct_node: FakeDirectNode, calls: DirectCalls, threads: ThreadPoolExecutor
+    direct_node: FakeDirectNode, calls: DirectCalls, threads: ReadThreads
 ):
     stores = DirectStores(calls, b"proof", attachment(direct_node, ssd_dir=""), threads)
     assert not stores.has_files
 
 
 async def test_no_error_shows_a_password(
-    direct_node: FakeDirectNode, calls: DirectCalls, threads: ThreadPoolExecutor
+    direct_node: FakeDirectNode, calls: DirectCalls, threads: ReadThreads
 ):
     secret = attachment(direct_node, redis_urls=("redis://user:hunter2@127.0.0.1:1/0",))
     assert "hunter2" not in repr(secret)
@@ -78,7 +79,7 @@ async def test_no_error_shows_a_password(
 
 
 async def test_what_is_closed_while_in_use_is_closed_again_afterwards(
-    direct_node: FakeDirectNode, calls: DirectCalls, threads: ThreadPoolExecutor
+    direct_node: FakeDirectNode, calls: DirectCalls, threads: ReadThreads
 ):
     stores = DirectStores(calls, b"proof", attachment(direct_node), threads)
     with stores.in_use():
