@@ -3,7 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
+from math import inf
 from typing import Generic
 
 from cachenode.eviction.ghosts import Ghosts
@@ -20,8 +21,8 @@ KIND_COUNT = USES_KINDS * len(LIVE_ENDS)
 ENDED = KIND_COUNT
 """The kind that nothing is learnt of: it leaves first."""
 
-ASIDE = KIND_COUNT + 1
-"""Where spared entries are listed, whatever their kind."""
+ASIDE = (KIND_COUNT + 1, 0)
+"""The list of spared entries, whatever their kind and age: it is named last."""
 
 GHOSTS_PER_ENTRY = 4
 LESSON_SHARE = 0.25
@@ -45,7 +46,10 @@ class _Known:
 
     kind: int = 0
     place: tuple[int, int] = (0, 0)
-    """Kind, or ASIDE, and step of the list that it is in."""
+    """Kind and step of the list that it is in, or ASIDE."""
+
+    back_at: int = 0
+    """When it returns from there."""
 
 
 class HitDensity(Generic[Entry]):
@@ -131,7 +135,9 @@ class HitDensity(Generic[Entry]):
         known = self._known.get(entry)
         if known is not None:
             self._unlist(entry, known)
-            self._list(entry, known, aside=True)
+            step = step_of(self._used_weight - known.used_at)
+            known.back_at = known.used_at + start_of(step + 1)
+            self._put(entry, known, ASIDE)
 
     def hinted(self, prompt: Iterable[Entry], turn_end: TurnEnd, turn_count: int) -> None:
         """Rank entries among those whose sessions are as far, and paused alike."""
@@ -188,10 +194,12 @@ class HitDensity(Generic[Entry]):
         known.kind = USES_KINDS * LIVE_ENDS.index(turn_end) + min(uses, USES_KINDS - 1)
         self._odds.began(known.kind, known.weight)
 
-    def _list(self, entry: Entry, known: _Known, *, aside: bool = False) -> None:
-        step = step_of(self._used_weight - known.used_at)
-        known.place = (ASIDE if aside else known.kind, step)
-        self._lists[known.tier].setdefault(known.place, OrderedDict())[entry] = None
+    def _list(self, entry: Entry, known: _Known) -> None:
+        self._put(entry, known, (known.kind, step_of(self._used_weight - known.used_at)))
+
+    def _put(self, entry: Entry, known: _Known, place: tuple[int, int]) -> None:
+        known.place = place
+        self._lists[known.tier].setdefault(place, OrderedDict())[entry] = None
         self._counts[known.tier] += 1
 
     def _unlist(self, entry: Entry, known: _Known) -> None:
@@ -208,18 +216,19 @@ class HitDensity(Generic[Entry]):
         self._aged_at[tier] = self._used_weight
         # The highest steps first, so that none is met twice.
         for place in sorted(self._lists[tier], key=lambda place: -place[1]):
-            for entry in list(self._outgrown(place[1], self._lists[tier][place])):
+            for entry in list(self._outgrown(place, self._lists[tier][place])):
                 known = self._known[entry]
                 self._unlist(entry, known)
                 self._list(entry, known)
 
-    def _outgrown(self, step: int, entries: OrderedDict[Entry, None]) -> Iterator[Entry]:
+    def _outgrown(self, place: tuple[int, int], entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The first entries of a list, as far as they belong to another now."""
+        now, step = self._used_weight, place[1]
+        if place == ASIDE:
+            return takewhile(lambda entry: self._known[entry].back_at <= now, entries)
         # The last step has no end.
-        used_before = self._used_weight - start_of(step + 1) if step < STEPS - 1 else -1
-        for entry in entries:
-            if self._known[entry].used_at > used_before:
-                return
-            yield entry
+        used_before = now - start_of(step + 1) if step < STEPS - 1 else -1
+        return takewhile(lambda entry: self._known[entry].used_at <= used_before, entries)
 
     def _in_order(self, lists: dict[tuple[int, int], OrderedDict[Entry, None]]) -> Iterator[Entry]:
         for place in sorted(lists, key=lambda place: (self._worth(*place), -place[1])):
@@ -228,4 +237,4 @@ class HitDensity(Generic[Entry]):
     def _worth(self, kind: int, step: int) -> float:
         if kind == ENDED:
             return -1.0
-        return float("inf") if kind == ASIDE else self._odds.density(kind, step)
+        return inf if (kind, step) == ASIDE else self._odds.density(kind, step)

@@ -102,7 +102,8 @@ def test_a_spared_entry_is_named_last_until_it_is_a_step_older():
     policy.spared("x")
     assert order(policy) == "bca"
     pass_time(policy, 1000)
-    assert order(policy) == "abc"
+    policy.added("d", Tier.DRAM)
+    assert order(policy) == "bcad"
 
 
 def test_there_is_an_age_beyond_which_nothing_grows_older():
