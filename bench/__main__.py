@@ -6,10 +6,10 @@ Takes the one argument that all of them know, `--output`.
 
 import sys
 
-from bench import turn
+from bench import ssd_layout, turn
 from bench.datapath import __main__ as datapath
 
-BENCHES = (turn.main, datapath.main)
+BENCHES = (turn.main, ssd_layout.main, datapath.main)
 
 if __name__ == "__main__":
     sys.exit(max(main() for main in BENCHES))
