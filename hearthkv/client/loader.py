@@ -121,17 +121,12 @@ class Loader:
         self, node: NodeClient, run: LoadRun, found: _Found | None
     ) -> tuple[list[TierRun], float | None]:
         """Leave out what is not worth it; return where the blocks lie, and for how long to try."""
-        query = run.query
-        if found is None:
-            source = Source(node.address, ReadPath.STREAM)
-            tiers = runs_of_counts(query.matched, query.first_block, len(query.keys))
-        else:
-            source = Source(node.address, ReadPath.DIRECT)
-            tiers = runs_of_tiers(each.ref.tier for each in found.located.blocks)
-        if not self._settings.load_gate:
+        path = ReadPath.STREAM if found is None else ReadPath.DIRECT
+        source, tiers = Source(node.address, path), _tiers(run.query, found)
+        if not tiers or not self._settings.load_gate:
             return tiers, None
         blocks = sum(each.blocks for each in tiers)
-        decision = decide(self._rates, source, query.spec, tiers, node.calls.clock.now())
+        decision = decide(self._rates, source, run.query.spec, tiers, node.calls.clock.now())
         self._telemetry.emit(LoadDecided(source, blocks, decision))
         if decision.blocks < blocks:
             run.cut(decision.blocks)
@@ -224,6 +219,16 @@ class Loader:
             self._telemetry.meters.set(
                 "client_read_bytes_per_second", rate, path=path.value, tier=tier.name.lower()
             )
+
+
+def _tiers(query: LoadQuery, found: _Found | None) -> list[TierRun]:
+    """Where the blocks lie, as far as that is known."""
+    located = found.located.blocks if found is not None else ()
+    tiers = runs_of_tiers(each.ref.tier for each in located)
+    if found is not None and found.located.end is ReadEnd.MISS:
+        return tiers
+    at = len(located)
+    return tiers + runs_of_counts(query.matched, query.first_block + at, len(query.keys) - at)
 
 
 async def _drop_corrupt(node: NodeClient, run: LoadRun) -> None:

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from hearthkv.client.attachments import RETRY_S
-from hearthkv.client.events import METRICS
+from hearthkv.client.events import METRICS, LoadDecided
 from hearthkv.client.kv import HearthKV, connect
 from hearthkv.client.load_rates import ReadPath, ReadSample, Source
 from hearthkv.client.outcome import Loaded, MissReason
@@ -19,7 +19,7 @@ from hearthkv.core.clock import ManualClock
 from hearthkv.core.direct_path import Located
 from hearthkv.core.tier import Tier, TierCounts
 from hearthkv.metrics import PrometheusMeters
-from hearthkv.telemetry import Telemetry
+from hearthkv.telemetry import Event, NoMeters, Telemetry
 from hearthkv.v1 import block_pb2
 from tests.conftest import StartRedis
 from tests.fakes.direct_node import STALE, FakeDirectNode
@@ -310,6 +310,18 @@ def know(kv: HearthKV, address: str, *, blocks_s: float, reads_s: dict[Tier, flo
             rates.note_read(Source(address, path), sample, 0.0)
 
 
+class Limits(Telemetry):
+    """Telemetry that keeps how long loads may take."""
+
+    def __init__(self, limits: list[float]) -> None:
+        super().__init__(logging.getLogger("test.client"), NoMeters())
+        self.limits = limits
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, LoadDecided):
+            self.limits.append(event.decision.limit_s)
+
+
 async def test_what_is_computed_faster_is_not_loaded(direct_node: FakeDirectNode):
     hold(direct_node, "ddsss")
     node = holding()
@@ -351,6 +363,30 @@ async def test_without_a_direct_path_the_gate_goes_by_what_the_node_matched():
         know(kv, address, blocks_s=10, reads_s={Tier.DRAM: 1000, Tier.SSD: 1})
         loaded = await turn.load_into(new_buffer())
     assert loaded == Loaded(3, 12, TierCounts(dram=3), MissReason.RECOMPUTE)
+
+
+async def test_what_comes_by_stream_behind_the_located_blocks_has_its_time_too(
+    direct_node: FakeDirectNode,
+):
+    hold(direct_node, "ddddd")
+    direct_node.bend_located = lambda honest: Located(honest.blocks[:1], ReadEnd.UNAVAILABLE)
+    async with serving(holding(), direct=direct_node) as address, client() as kv:
+        turn = await begin(kv, address)
+        # A second for each block: one that is located, and four that the node is said to hold.
+        know(kv, address, blocks_s=1, reads_s={Tier.DRAM: 1000})
+        limits: list[float] = []
+        kv._loader._telemetry = Limits(limits)
+        loaded = await turn.load_into(new_buffer())
+    assert (loaded.blocks, loaded.direct_blocks, limits) == (5, 1, [5.0])
+
+
+async def test_blocks_that_nobody_said_to_be_there_are_no_matter_of_the_gate():
+    node = holding()
+    node.matched = []
+    async with serving(node) as address, client() as kv:
+        turn = await begin(kv, address)
+        know(kv, address, blocks_s=1000, reads_s={Tier.DRAM: 1})
+        assert (await turn.load_into(new_buffer(), blocks=BLOCKS)).blocks == BLOCKS
 
 
 async def test_a_load_that_takes_longer_than_to_compute_is_given_up_and_nobody_is_blamed():
