@@ -228,7 +228,7 @@ def hanging_file(direct_node: FakeDirectNode) -> Iterator[Callable[[], None]]:
 async def test_a_file_that_hangs_is_left_and_writes_nothing_later(
     direct_node: FakeDirectNode, hanging_file: Callable[[], None]
 ):
-    loaded, buffer = await load(direct_node, stall_s=0.5)
+    loaded, buffer = await load(direct_node, stall_s=1)
     hanging_file()
     assert (loaded.blocks, loaded.direct_blocks) == (BLOCKS, 1)
     assert buffer == b"".join(PAYLOADS)

@@ -197,7 +197,7 @@ async def hanging(tmp_path: Path, start_redis: StartRedis) -> AsyncIterator[Fake
 
 async def test_a_store_that_hangs_is_left_for_the_node(tmp_path: Path, start_redis: StartRedis):
     async with hanging(tmp_path, start_redis) as direct_node:
-        saved = await save(direct_node, replace(PATIENT, stall_s=0.3))
+        saved = await save(direct_node, replace(PATIENT, stall_s=1))
     assert saved.account == ALL
     assert direct_node.aborted == ["reservation-5"]
 
@@ -228,7 +228,7 @@ async def test_a_save_that_is_given_up_touches_its_bytes_no_more(
 
 async def test_a_node_that_does_not_answer_refuses_all(direct_node: FakeDirectNode):
     direct_node.troubles["Reserve"] = Stall()
-    saved = await save(direct_node, replace(PATIENT, stall_s=0.3))
+    saved = await save(direct_node, replace(PATIENT, stall_s=1))
     assert saved.account == Finished(refused_blocks=BLOCKS, miss=MissReason.TIMEOUT)
 
 

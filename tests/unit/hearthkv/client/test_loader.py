@@ -192,7 +192,7 @@ async def test_a_node_that_started_again_meanwhile_gives_right_bytes(direct_node
 async def test_a_node_that_does_not_answer_is_a_miss(direct_node: FakeDirectNode):
     hold(direct_node, "ddddd")
     direct_node.troubles["Locate"] = Stall()
-    settings = replace(PATIENT, stall_s=0.2)
+    settings = replace(PATIENT, stall_s=1)
     async with serving(holding(), direct=direct_node) as address, client(settings=settings) as kv:
         loaded = await (await begin(kv, address)).load_into(new_buffer())
     assert loaded == Loaded(miss=MissReason.TIMEOUT)
@@ -221,7 +221,7 @@ async def test_a_store_that_hangs_is_left_for_the_stream(tmp_path: Path, start_r
     direct_node = FakeDirectNode(tmp_path, server)
     hold(direct_node, "dsdsd")
     direct_node.before["Locate"] = server.freeze
-    settings = replace(PATIENT, stall_s=0.5)
+    settings = replace(PATIENT, stall_s=1)
     async with serving(holding(), direct=direct_node) as address, client(settings=settings) as kv:
         buffer = new_buffer()
         loaded = await (await begin(kv, address)).load_into(buffer)
