@@ -31,6 +31,7 @@ from hearthkv.core.routing import (
 )
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import TierCounts
+from hearthkv.core.turn_end import TurnEnd
 from hearthkv.telemetry import Telemetry
 
 Answer = TypeVar("Answer")
@@ -216,9 +217,15 @@ class BlockingTurn:
 
         return self._thread.run(saved())
 
-    def finish(self, deadline_s: float | None = None) -> Finished:
+    def finish(
+        self,
+        deadline_s: float | None = None,
+        *,
+        end: TurnEnd | str = TurnEnd.UNKNOWN,
+        returns_in_s: float | None = None,
+    ) -> Finished:
         """See `Turn.finish`."""
-        return self._thread.run(self._turn.finish(deadline_s))
+        return self._thread.run(self._turn.finish(deadline_s, end=end, returns_in_s=returns_in_s))
 
 
 class BlockingHearthKV:

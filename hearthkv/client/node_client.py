@@ -39,6 +39,7 @@ from hearthkv.core.block_io import (
 )
 from hearthkv.core.errors import BadInputError, PeerContractError, PeerTimeoutError
 from hearthkv.core.tier import TierCounts
+from hearthkv.core.turn_end import EndedTurn
 from hearthkv.v1.cache_node_pb2_grpc import CacheNodeStub
 
 _NextStep = Callable[[], Awaitable[ReadStep | None]]
@@ -157,6 +158,13 @@ class NodeClient:
         with self.calls.call(self.address):
             answer = await self._stub.Prefetch(request, timeout=self._settings.call_s)
             return codec.decode_prefetch_response(understood(answer))
+
+    async def end_turn(self, turn: EndedTurn) -> int:
+        """Tell how a turn ended; return how many blocks are lifted for the next one."""
+        request = codec.encode_end_turn_request(turn)
+        with self.calls.call(self.address):
+            answer = await self._stub.EndTurn(request, timeout=self._settings.match_s)
+            return codec.decode_end_turn_response(understood(answer))
 
     async def pin(self, query: PinQuery) -> Pinned:
         """Keep a prefix from eviction for a while."""

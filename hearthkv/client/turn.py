@@ -1,6 +1,7 @@
 """One turn of a session: what is loaded before the prefill, what is saved after it. Not pure."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hearthkv.client.buffers import ByteBuffer, block_payloads, writable_bytes
@@ -12,11 +13,12 @@ from hearthkv.client.saver import SaveRun
 from hearthkv.client.settings import ClientSettings
 from hearthkv.client.stats import ClientStats
 from hearthkv.core.block_key import TOKEN_BYTES, KeyChain, PackedKeys, Tokens, pack_tokens
-from hearthkv.core.errors import BadInputError
+from hearthkv.core.errors import BadInputError, PeerError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.routing import PlacementReason
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import TierCounts
+from hearthkv.core.turn_end import EndedTurn, TurnEnd
 
 
 @dataclass(slots=True)
@@ -239,21 +241,38 @@ class Turn:
             return 0
         return self._saves.add(first_block, views, self._prompt.keys)
 
-    async def finish(self, deadline_s: float | None = None) -> Finished:
+    async def finish(
+        self,
+        deadline_s: float | None = None,
+        *,
+        end: TurnEnd | str = TurnEnd.UNKNOWN,
+        returns_in_s: float | None = None,
+    ) -> Finished:
         """
         Wait for the saves, and say what became of them.
 
-        A turn that is not finished is saved all the same; only nobody is told.
+        A turn that is not finished is saved all the same; only nobody is told. A node that knows
+        how turns end keeps the right blocks: those of a session that waits for a tool are in DRAM
+        when it returns, and those of one that is over make room for others.
 
         Args:
             deadline_s: Seconds after which to give up the rest; None: `ClientSettings.finish_s`.
+            end: How the turn ended, for the node.
+            returns_in_s: Seconds until the session's next turn; None where they are not known.
+
+        Raises:
+            BadInputError: If `end` is none of `TurnEnd`, or `returns_in_s` is out of bounds.
         """
-        if self._saves is None:
+        ended = EndedTurn(self.session_id, _checked_end(end), returns_in_s)
+        if self._saves is None or self._node is None:
             return Finished(miss=self.miss_reason)
         limit_s = self._settings.finish_s if deadline_s is None else deadline_s
         account = await self._saves.finish(limit_s)
         self._stats.count_saves(self._reported, account)
         self._reported = account
+        if ended.end is not TurnEnd.UNKNOWN:
+            with suppress(PeerError):  # the frame of the call took note
+                await self._node.end_turn(ended)
         return account
 
     def _wanted(
@@ -272,3 +291,11 @@ class Turn:
         if not 0 <= blocks <= there:
             raise BadInputError(f"blocks is {blocks}, must be in 0..{there}")
         return blocks, writable_bytes(buffer, blocks * self.block_bytes)
+
+
+def _checked_end(end: TurnEnd | str) -> TurnEnd:
+    try:
+        return TurnEnd(end)
+    except ValueError:
+        names = ", ".join(known.value for known in TurnEnd)
+        raise BadInputError(f"end is {end!r}, must be one of {names}") from None

@@ -9,8 +9,11 @@ import pytest
 from hearthkv.client.kv import HearthKV
 from hearthkv.client.outcome import Finished, Loaded, MissReason
 from hearthkv.client.turn import Turn
+from hearthkv.codec.cache_node import decode_end_turn_request
 from hearthkv.core.errors import BadInputError, BlockSizeError, LayoutMismatchError
+from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import TierCounts
+from hearthkv.core.turn_end import EndedTurn, TurnEnd
 from tests.fakes.misbehaviour import Fail, Stall
 from tests.fakes.node import FakeNode
 from tests.fakes.servers import serving
@@ -225,3 +228,29 @@ async def test_saves_are_counted_once():
         await turn.finish(20)
         await turn.finish(20)
         assert kv.stats.saved_blocks == BLOCKS
+
+
+async def test_a_node_is_told_how_a_turn_ended():
+    node = holding()
+    async with serving(node) as address, client() as kv:
+        turn = await begin(kv, address)
+        await turn.finish(end="tool_call", returns_in_s=20)
+        await turn.finish()  # says nothing
+    (told,) = map(decode_end_turn_request, node.ended_turns)
+    assert told == EndedTurn(SessionId("s"), TurnEnd.TOOL_CALL, 20)
+
+
+async def test_a_node_that_does_not_want_to_know_is_no_trouble():
+    node = holding()
+    node.troubles["EndTurn"] = Fail(grpc.StatusCode.UNIMPLEMENTED)
+    async with serving(node) as address, client() as kv:
+        turn = await begin(kv, address)
+        assert await turn.finish(end=TurnEnd.FINAL) == Finished()
+
+
+@pytest.mark.parametrize(("end", "returns_in_s"), [("soon", None), ("answer", -1.0)])
+async def test_an_end_that_can_not_be_is_refused(end: str, returns_in_s: float | None):
+    async with serving(holding()) as address, client() as kv:
+        turn = await begin(kv, address)
+        with pytest.raises(BadInputError, match="must be"):
+            await turn.finish(end=end, returns_in_s=returns_in_s)
