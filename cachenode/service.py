@@ -22,7 +22,7 @@ from hearthkv.grpc_server import Context, StatusTable, errors_as_status
 from hearthkv.v1 import cache_node_pb2 as pb2
 from hearthkv.v1 import cache_node_pb2_grpc
 
-SERVICE_NAMES = ("hearthkv.v1.CacheNode",)
+SERVICE_NAMES: tuple[str, ...] = ("hearthkv.v1.CacheNode",)
 
 STATUS_OF: StatusTable = {
     BadInputError: grpc.StatusCode.INVALID_ARGUMENT,
