@@ -16,7 +16,7 @@ DEV := .venv/.dev-stamp
 DEMO := .venv/.demo-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto check test scenario system crash soak bench bench-turn bench-datapath bench-recovery bench-ssd wheel demo up clean model
+.PHONY: help setup proto check test scenario system crash soak bench bench-turn bench-datapath bench-recovery bench-replay bench-ssd wheel demo up clean model
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -50,6 +50,8 @@ bench-datapath: $(DEV) ## one bench: GB/s and CPU of the paths that blocks take
 	$(BIN)/python -m bench.datapath $(ARGS)
 bench-ssd: $(DEV) ## one bench: slab files against one file a block
 	$(BIN)/python -m bench.ssd_layout $(ARGS)
+bench-replay: $(DEV) ## one bench: what eviction policies keep of recorded traffic
+	$(BIN)/python -m bench.replay $(ARGS)
 bench-recovery: $(DEV) ## one bench: how long a node takes to find its blocks again
 	$(BIN)/python -m bench.recovery $(ARGS)
 wheel: $(DEV) ## build the wheel and try it in a clean environment elsewhere

@@ -8,8 +8,9 @@ import sys
 
 from bench import ssd_layout, turn
 from bench.datapath import __main__ as datapath
+from bench.replay import __main__ as replay
 
-BENCHES = (turn.main, ssd_layout.main, datapath.main)
+BENCHES = (turn.main, ssd_layout.main, datapath.main, replay.main)
 
 if __name__ == "__main__":
     sys.exit(max(main() for main in BENCHES))

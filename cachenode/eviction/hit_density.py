@@ -16,12 +16,12 @@ from hearthkv.core.turn_end import TurnEnd
 USES_KINDS = 5
 """Used once, twice, up to 4 times, up to 8 times, and more often."""
 
-LIVE_ENDS = (TurnEnd.UNKNOWN, TurnEnd.TOOL_CALL, TurnEnd.ANSWER)
-KIND_COUNT = USES_KINDS * len(LIVE_ENDS)
-ENDED = KIND_COUNT
-"""The kind that nothing is learnt of: it leaves first."""
+TURN_ENDS = tuple(TurnEnd)
+KIND_COUNT = USES_KINDS * len(TURN_ENDS)
+FINAL_KINDS = range(KIND_COUNT - USES_KINDS, KIND_COUNT)
+"""The kinds of sessions that ended. What others share of them may still be used."""
 
-ASIDE = (KIND_COUNT + 1, 0)
+ASIDE = (KIND_COUNT, 0)
 """The list of spared entries, whatever their kind and age: it is named last."""
 
 GHOSTS_PER_ENTRY = 4
@@ -42,7 +42,7 @@ class _Known:
     used_at: int
     use_count: int = 1
     turn_count: int = 0
-    """Turns of the session that alone needs it, as hinted last."""
+    """Turns of the session that used it last, as hinted, or as seen by its prompt."""
 
     kind: int = 0
     place: tuple[int, int] = (0, 0)
@@ -61,7 +61,8 @@ class HitDensity(Generic[Entry]):
     just before its next turn; and it holds what is used once as long as what always returns. So
     the policy learns how soon entries return that were used as often, whose session had as many
     turns, and whose last turn ended alike; and it keeps those that give most hits for the time that
-    they must be kept. A session that ended leaves at once.
+    they must be kept. Sessions that ended are among those kinds: they leave first, but for what
+    proves to be used by others.
 
     Entries of a kind and step of age are a list, oldest first, and lists are ranked as a whole.
 
@@ -82,7 +83,7 @@ class HitDensity(Generic[Entry]):
         self._counts = dict.fromkeys(Tier, 0)
         self._aged_at = dict.fromkeys(Tier, 0)
         self._ghosts: Ghosts[_Known] = Ghosts()
-        self._odds = ReuseOdds(KIND_COUNT)
+        self._odds = ReuseOdds(KIND_COUNT, hopeless=FINAL_KINDS)
         self._used_weight = 0
         """All weight used so far: the clock by which ages are told."""
 
@@ -122,8 +123,15 @@ class HitDensity(Generic[Entry]):
 
     def warmed(self, prompt: Iterable[Entry]) -> None:
         """Let the ages of these entries begin anew."""
-        for entry, known in self._ranked(prompt):
+        warm = self._ranked(prompt)
+        # Each turn of a session adds an end to its prompt, which is used once less than the rest.
+        turn_count = len({known.use_count for _, known in warm})
+        for entry, known in warm:
             known.used_at = self._used_weight
+            if turn_count > known.turn_count:
+                self._odds.withdrawn(known.kind, known.weight)
+                known.turn_count = turn_count
+                self._begin(known, TURN_ENDS[known.kind // USES_KINDS])
             if known.place == (known.kind, 0):
                 self._lists[known.tier][known.place].move_to_end(entry)
             else:
@@ -143,8 +151,7 @@ class HitDensity(Generic[Entry]):
         """Rank entries among those whose sessions are as far, and paused alike."""
         for entry, known in self._ranked(prompt):
             self._unlist(entry, known)
-            if known.kind != ENDED:
-                self._odds.withdrawn(known.kind, known.weight)
+            self._odds.withdrawn(known.kind, known.weight)
             known.turn_count = turn_count
             self._begin(known, turn_end)
             self._list(entry, known)
@@ -155,9 +162,8 @@ class HitDensity(Generic[Entry]):
         if known is not None:
             self._unlist(entry, known)
             self._ranked_weight -= known.weight
-            if known.kind != ENDED:
-                count_max = GHOSTS_PER_ENTRY * (len(self._known) + 1)
-                self._ghosts.remember(self._identity_of(entry), known, count_max)
+            count_max = GHOSTS_PER_ENTRY * (len(self._known) + 1)
+            self._ghosts.remember(self._identity_of(entry), known, count_max)
 
     def victims(self, tier: Tier, count: int) -> list[Entry]:
         """Name the entries of the lowest hit density, the oldest of a list first."""
@@ -179,19 +185,15 @@ class HitDensity(Generic[Entry]):
             self._lesson_at += max(int(LESSON_SHARE * self._ranked_weight), enough)
 
     def _reuse(self, known: _Known) -> None:
-        if known.kind != ENDED:
-            self._odds.reused(known.kind, self._used_weight - known.used_at, known.weight)
+        self._odds.reused(known.kind, self._used_weight - known.used_at, known.weight)
         known.use_count += 1
         known.used_at = self._used_weight
         self._begin(known, TurnEnd.UNKNOWN)
 
     def _begin(self, known: _Known, turn_end: TurnEnd) -> None:
-        if turn_end is TurnEnd.FINAL:
-            known.kind = ENDED
-            return
         # 1, 2, 3-4, 5-8, more
         uses = (max(known.use_count, known.turn_count) - 1).bit_length()
-        known.kind = USES_KINDS * LIVE_ENDS.index(turn_end) + min(uses, USES_KINDS - 1)
+        known.kind = USES_KINDS * TURN_ENDS.index(turn_end) + min(uses, USES_KINDS - 1)
         self._odds.began(known.kind, known.weight)
 
     def _list(self, entry: Entry, known: _Known) -> None:
@@ -231,10 +233,11 @@ class HitDensity(Generic[Entry]):
         return takewhile(lambda entry: self._known[entry].used_at <= used_before, entries)
 
     def _in_order(self, lists: dict[tuple[int, int], OrderedDict[Entry, None]]) -> Iterator[Entry]:
-        for place in sorted(lists, key=lambda place: (self._worth(*place), -place[1])):
+        for place in sorted(lists, key=self._rank):
             yield from lists[place]
 
-    def _worth(self, kind: int, step: int) -> float:
-        if kind == ENDED:
-            return -1.0
-        return inf if (kind, step) == ASIDE else self._odds.density(kind, step)
+    def _rank(self, place: tuple[int, int]) -> tuple[float, bool, int]:
+        """Order lists by worth. Where that is equal, sessions that ended leave first, or age."""
+        kind, step = place
+        worth = inf if place == ASIDE else self._odds.density(kind, step)
+        return worth, kind not in FINAL_KINDS, -step

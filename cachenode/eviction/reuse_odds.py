@@ -5,7 +5,7 @@ Ages are in units of weight used meanwhile, not in seconds: the odds of a reuse 
 how busy the node is, and no clock is needed. They are told apart in steps, two an octave.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
 
 GRAIN_BITS = 6
@@ -47,13 +47,19 @@ class ReuseOdds:
     weight and age that it must be kept for them, up to the later age where that is best. (This is
     the Gittins index of a job that ends with its first hit.) While nothing is known, it falls with
     the age, and ranks by last use.
+
+    Args:
+        kind_count: Kinds are numbered from 0.
+        hopeless: Kinds of which no reuse is expected before some is seen.
     """
 
-    def __init__(self, kind_count: int) -> None:
+    def __init__(self, kind_count: int, hopeless: Container[int] = ()) -> None:
         self._waiting = [0.0] * kind_count
         self._reused = [[0.0] * STEPS for _ in range(kind_count)]
         first_guess = [1 / start_of(step + 1) for step in range(STEPS)]
-        self._densities = [first_guess] * kind_count
+        self._densities = [
+            [0.0] * STEPS if kind in hopeless else first_guess for kind in range(kind_count)
+        ]
 
     def began(self, kind: int, weight: int) -> None:
         """Count an entry that was used, and may be used again."""

@@ -46,11 +46,17 @@ def test_a_session_that_ended_leaves_first_and_lives_again_when_it_is_used():
     assert order(policy) == "abc"
 
 
-def test_nothing_is_remembered_of_a_session_that_ended():
-    policy = policy_with("abc")
-    policy.hinted("a", TurnEnd.FINAL, 3)
-    policy.removed("a")
-    assert len(policy._ghosts) == 0
+def test_the_turns_of_a_session_show_in_its_prompt():
+    """Each turn used all but the last end of the prompt once more."""
+    policy = policy_with("")
+    prompt = ""
+    for end in "abcd":
+        policy.touched(prompt[::-1])
+        policy.added(end, Tier.DRAM)
+        prompt += end
+        policy.warmed(prompt[::-1])
+    assert [policy._known[entry].turn_count for entry in prompt] == [4, 4, 4, 4]
+    assert len({policy._known[entry].kind for entry in prompt}) == 1
 
 
 def test_what_mostly_returns_outlives_what_never_did():

@@ -27,6 +27,15 @@ def test_before_any_lesson_the_younger_is_worth_more():
     assert densities == sorted(densities, reverse=True)
 
 
+def test_a_hopeless_kind_is_worth_nothing_before_a_reuse_is_seen():
+    odds = ReuseOdds(kind_count=2, hopeless={1})
+    assert odds.density(0, 0) > odds.density(1, 0) == 0
+    odds.began(1, 100)
+    odds.reused(1, 100, 50)
+    odds.learn()
+    assert odds.density(1, 0) > 0
+
+
 def test_a_kind_that_returns_is_worth_more_than_one_that_does_not():
     odds = ReuseOdds(kind_count=2)
     for kind in (0, 1):

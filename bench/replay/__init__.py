@@ -1,0 +1,1 @@
+"""What eviction policies keep of recorded traffic, beside the best that any could."""
