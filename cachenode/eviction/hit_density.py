@@ -91,10 +91,12 @@ class HitDensity(Generic[Entry]):
         self._lesson_at = LESSON_WEIGHT_MIN
 
     def added(self, entry: Entry, tier: Tier) -> None:
-        """Rank an entry; one that moved between tiers keeps its age."""
+        """Rank an entry. One that moved down keeps its age; one that was lifted is expected."""
         known = self._known.get(entry)
         if known is not None:
             self._unlist(entry, known)
+            if tier < known.tier:
+                known.used_at = self._used_weight
             known.tier = tier
             self._list(entry, known)
             return

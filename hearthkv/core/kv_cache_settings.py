@@ -32,7 +32,8 @@ class KvCacheSettings:
     fewer moves, and less slack for a burst of writes."""
 
     eviction_policy: str = "lru_with_media_priority"
-    """Who leaves a tier first."""
+    """Who leaves a tier first: `lru_with_media_priority`, `lru`, `s3fifo`, or `hit_density` where a
+    node holds less than a tenth of what its sessions use."""
 
     hbm_ratio: float = 0.25
     """Share of the engine's own block pool."""

@@ -93,7 +93,14 @@ def test_what_comes_back_is_used_again():
     assert policy.victims(Tier.SSD, 9) == ["a"]
 
 
-def test_a_move_to_another_tier_keeps_the_age():
+def test_what_is_lifted_is_as_if_just_used():
+    policy = policy_with("ab", weight=1000)
+    policy.added("a", Tier.SSD)
+    policy.added("a", Tier.DRAM)
+    assert order(policy) == "ba"
+
+
+def test_a_move_down_keeps_the_age():
     policy = policy_with("ab", weight=1000)
     used_at = policy._known["a"].used_at
     policy.added("a", Tier.SSD)
