@@ -153,6 +153,7 @@ class DramStore:
         """Close all connections."""
         for server in self._servers:
             await server.close()
+        await asyncio.sleep(0)  # in which the loop lets go of sockets that were cut
 
     async def _spread(
         self,

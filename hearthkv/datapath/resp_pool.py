@@ -34,6 +34,7 @@ class RespPool:
         self._connections_max = connections_max
         self._connections: list[RespConnection] = []
         self._opening = 0
+        self._is_closed = False
         self._window = Window()
         self._batches: deque[_Batch] = deque()  # those with requests that wait
 
@@ -65,7 +66,8 @@ class RespPool:
             self._withdraw(batch)
 
     def close(self) -> None:
-        """Close all connections, which fails what is under way. A later call opens new ones."""
+        """Close all connections, which fails what is under way, and open no more."""
+        self._is_closed = True
         for connection in self._connections:
             connection.close()
 
@@ -76,7 +78,8 @@ class RespPool:
         while len(self._connections) + self._opening < self._connections_max:
             self._opening += 1
             try:
-                self._connections.append(await RespConnection.open(self._place))
+                connection = await self._open()
+                self._connections.append(connection)  # to the list of now, not of before
             except (OSError, RespError, StoreUnavailableError):
                 if self._least_busy() is None:
                     raise
@@ -84,6 +87,14 @@ class RespPool:
             finally:
                 self._opening -= 1
                 self._pump()
+
+    async def _open(self) -> RespConnection:
+        if self._is_closed:
+            raise StoreUnavailableError("the pool of connections is closed")
+        connection = await RespConnection.open(self._place)
+        if self._is_closed:  # meanwhile
+            connection.close()
+        return connection
 
     def _pump(self) -> None:
         """Start what the window has room for, one of each batch in turn."""

@@ -170,3 +170,35 @@ async def test_a_closed_pool_fails_what_is_under_way(pool: RespPool):
     pool.close()
     await running
     assert isinstance(requests[0].reply, StoreUnavailableError)
+
+
+async def closed_for(process: RedisProcess) -> None:
+    """Wait until the server has no client left."""
+    while clients_of(process) > 0:
+        await asyncio.sleep(0)
+
+
+async def test_calls_that_all_find_no_connection_lose_none(start_redis: StartRedis):
+    """Each opens what is missing, while others put the list of what is there in order."""
+    process = start_redis()
+    pool = RespPool(place_of(process))
+    requests = [[set_request(b"k", (b"v",))] for _ in range(20)]
+    await asyncio.gather(*(pool.run(each, lambda *_: None) for each in requests))
+    assert clients_of(process) <= CONNECTIONS_MAX
+    pool.close()
+    async with asyncio.timeout(20):
+        await closed_for(process)
+
+
+async def test_a_pool_that_is_closed_while_it_opens_keeps_nothing(start_redis: StartRedis):
+    process = start_redis()
+    pool = RespPool(place_of(process))
+    running = asyncio.create_task(pool.run([set_request(b"k", (b"v",))], lambda *_: None))
+    await asyncio.sleep(0)
+    pool.close()
+    with pytest.raises(StoreUnavailableError):
+        await running
+    async with asyncio.timeout(20):
+        await closed_for(process)
+    with pytest.raises(StoreUnavailableError, match="pool of connections is closed"):
+        await pool.run([set_request(b"k", (b"v",))], lambda *_: None)
