@@ -132,7 +132,10 @@ class BlockTree:
         return tuple(NamespaceUsage(n.spec, len(n.blocks)) for n in self._namespaces.values())
 
     def _open(self, spec: NamespaceSpec) -> _Namespace:
-        return self._namespaces.setdefault(spec.namespace_id, _Namespace(spec))
+        namespace = self._namespaces.get(spec.namespace_id)
+        if namespace is None:
+            namespace = self._namespaces[spec.namespace_id] = _Namespace(spec)
+        return namespace
 
     def _close_if_empty(self, namespace_id: bytes) -> None:
         namespace = self._namespaces[namespace_id]

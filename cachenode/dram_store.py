@@ -244,17 +244,27 @@ class _Server:
     async def scan(self, prefix: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
         """Names that start with `prefix`, each with the FRAME_BYTES at the start of its value."""
         pattern = prefix + b"*"  # a node id has no character that means something in it
-        cursor = b"0"
-        while True:
-            words = (cursor, pattern, _SCAN_COUNT, FRAME_BYTES)
-            async with self._call():
-                answer = await self._run("EVAL", SCAN, 0, *words)
-            assert isinstance(answer, list)
-            cursor, packed = answer
-            if packed:
-                yield list(unpacked_scan(packed))
-            if cursor == b"0":
-                return
+        coming = asyncio.create_task(self._scan_step(b"0", pattern))
+        try:
+            is_last = False
+            while not is_last:
+                cursor, packed = await coming
+                is_last = cursor == b"0"
+                if not is_last:
+                    # The server goes on while what it gave is looked at.
+                    coming = asyncio.create_task(self._scan_step(cursor, pattern))
+                if packed:
+                    yield list(unpacked_scan(packed))
+        finally:
+            coming.cancel()
+            await asyncio.wait({coming})
+
+    async def _scan_step(self, cursor: bytes, pattern: bytes) -> tuple[bytes, bytes]:
+        """The next cursor, and packed names and heads."""
+        async with self._call():
+            answer = await self._run("EVAL", SCAN, 0, cursor, pattern, _SCAN_COUNT, FRAME_BYTES)
+        assert isinstance(answer, list)
+        return answer[0], answer[1]
 
     async def check(self) -> StoreCheck:
         """Look whether the server answers, and mark it as ours where it is not."""

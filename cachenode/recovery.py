@@ -1,7 +1,9 @@
 """Find the blocks again that the stores hold: when a node starts, and when a store comes back."""
 
 import asyncio
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cachenode.catalog import Catalog
@@ -52,14 +54,17 @@ class Recovery:
     async def restore_all(self) -> None:
         """Scan all stores of a node that starts; one that does not answer is in trouble."""
         started_s = self._clock.now()
-        async with asyncio.TaskGroup() as tasks:
-            scans = {tier: tasks.create_task(self._look_and_scan(tier)) for tier in self._stores}
-        found = {tier: scan.result() for tier, scan in scans.items()}
-        for tier, in_tier in found.items():
-            if in_tier.trouble:
-                self._catalog.set_trouble(tier, in_tier.trouble)
-                self._telemetry.emit(TierTroubled(tier, in_tier.trouble))
-        self._restore(list(found.values()), started_s)
+        with _collector_at_rest():
+            async with asyncio.TaskGroup() as tasks:
+                scans = {
+                    tier: tasks.create_task(self._look_and_scan(tier)) for tier in self._stores
+                }
+            found = {tier: scan.result() for tier, scan in scans.items()}
+            for tier, in_tier in found.items():
+                if in_tier.trouble:
+                    self._catalog.set_trouble(tier, in_tier.trouble)
+                    self._telemetry.emit(TierTroubled(tier, in_tier.trouble))
+            self._restore(list(found.values()), started_s)
 
     async def readmit(self, tier: Tier) -> None:
         """
@@ -76,7 +81,8 @@ class Recovery:
         self._catalog.set_trouble(tier, "is being scanned")
         forgotten = self._catalog.forget_tier(tier)
         self._telemetry.emit(TierForgotten(tier, forgotten))
-        self._restore([await self._scan(tier)], started_s)
+        with _collector_at_rest():
+            self._restore([await self._scan(tier)], started_s)
 
     async def _look_and_scan(self, tier: Tier) -> _Found:
         look = await self._stores[tier].check()
@@ -109,3 +115,19 @@ class Recovery:
                 took_s=self._clock.now() - started_s,
             )
         )
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """
+    Make no search for garbage while nothing but records that stay are made.
+
+    The searches go over all of them again and again, and took half of a recovery.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

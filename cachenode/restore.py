@@ -1,6 +1,5 @@
 """Build the holdings anew from what the stores were found to hold. Pure."""
 
-from collections import deque
 from collections.abc import Iterable
 
 from cachenode.block import Block
@@ -9,7 +8,7 @@ from cachenode.plans import RecoveredBlock, Restored
 from hearthkv.core.errors import BlockSizeError
 from hearthkv.core.tier import Tier
 
-_Key = tuple[bytes, bytes]
+_ByKey = dict[bytes, RecoveredBlock]
 
 
 def restore(holdings: Holdings, recovered: Iterable[RecoveredBlock]) -> Restored:
@@ -25,69 +24,80 @@ def restore(holdings: Holdings, recovered: Iterable[RecoveredBlock]) -> Restored
         recovered: Copies in any order.
     """
     best, duplicates = _best_copies(holdings, recovered)
-    children: dict[_Key, list[RecoveredBlock]] = {}
-    for found in best.values():
-        children.setdefault((found.ref.namespace_id, found.ref.parent_key), []).append(found)
-
-    # Roots are those whose parent is held already, or that have none.
-    ready = deque(found for found in best.values() if _is_ready(holdings, found))
-    admitted = []
-    while ready:
-        found = ready.popleft()
-        block = _admit(holdings, found)
-        if block is not None:
-            admitted.append(block)
-            ready.extend(children.get((block.namespace_id, block.key), ()))
-            del best[block.namespace_id, block.key]
-
-    for orphan in best.values():
-        holdings.condemn(holdings.shelves[orphan.ref.tier].put(orphan.ref))
+    admitted: list[Block] = []
+    orphans = 0
+    for by_key in best.values():
+        while by_key:
+            lineage = _lineage(by_key)
+            orphans += _admit_in_turn(holdings, lineage, admitted)
     _rank(holdings, admitted)
-    return Restored(len(admitted), len(best), duplicates)
+    return Restored(len(admitted), orphans, duplicates)
 
 
 def _best_copies(
     holdings: Holdings, recovered: Iterable[RecoveredBlock]
-) -> tuple[dict[_Key, RecoveredBlock], int]:
-    """Choose one copy a block, and condemn the others."""
-    best: dict[_Key, RecoveredBlock] = {}
+) -> tuple[dict[bytes, _ByKey], int]:
+    """Choose one copy a block, by namespace and key, and condemn the others."""
+    best: dict[bytes, _ByKey] = {}
     duplicates = 0
+    highest = 0
     for found in recovered:
         ref = found.ref
-        holdings.skip_sequences(ref.sequence)
-        if (
-            holdings.shelves[ref.tier].find(ref) is not None
-            or best.get((ref.namespace_id, ref.key)) == found
-        ):
+        highest = max(highest, ref.sequence)
+        by_key = best.get(ref.namespace_id)
+        if by_key is None:
+            by_key = best[ref.namespace_id] = {}
+        rival = by_key.get(ref.key)
+        if holdings.shelves[ref.tier].find(ref) is not None or rival == found:
             continue
-        name = (ref.namespace_id, ref.key)
         loser: RecoveredBlock | None = found
-        if holdings.tree.find(*name) is None:
-            rival = best.get(name)
-            if rival is None or _merit(found) > _merit(rival):
-                best[name], loser = found, rival
+        if holdings.tree.find(ref.namespace_id, ref.key) is None and (
+            rival is None or _merit(found) > _merit(rival)
+        ):
+            by_key[ref.key], loser = found, rival
         if loser is not None:
             holdings.condemn(holdings.shelves[loser.ref.tier].put(loser.ref))
             duplicates += 1
+    holdings.skip_sequences(highest)
     return best, duplicates
+
+
+def _lineage(by_key: _ByKey) -> list[RecoveredBlock]:
+    """Take some block out, and all its ancestors that are still in; the oldest comes last."""
+    _, found = by_key.popitem()
+    lineage = [found]
+    while (parent := by_key.pop(lineage[-1].ref.parent_key, None)) is not None:
+        lineage.append(parent)
+    return lineage
+
+
+def _admit_in_turn(holdings: Holdings, lineage: list[RecoveredBlock], admitted: list[Block]) -> int:
+    """Hold a lineage, the oldest first, up to one that can't be; return how many are orphans."""
+    while lineage:
+        block = _admit(holdings, lineage[-1])
+        if block is None:
+            break
+        admitted.append(block)
+        lineage.pop()
+    for orphan in reversed(lineage):
+        holdings.condemn(holdings.shelves[orphan.ref.tier].put(orphan.ref))
+    return len(lineage)
 
 
 def _merit(found: RecoveredBlock) -> tuple[bool, int]:
     return found.ref.tier is Tier.DRAM, found.ref.sequence
 
 
-def _is_ready(holdings: Holdings, found: RecoveredBlock) -> bool:
-    parent_key = found.ref.parent_key
-    return not parent_key or holdings.tree.find(found.ref.namespace_id, parent_key) is not None
-
-
 def _admit(holdings: Holdings, found: RecoveredBlock) -> Block | None:
-    """Hold a recovered block; None if it does not fit its namespace."""
+    """Hold a recovered block; None without its parent, or if it does not fit its namespace."""
+    ref = found.ref
+    if ref.parent_key and holdings.tree.find(ref.namespace_id, ref.parent_key) is None:
+        return None
     try:
         holdings.tree.check(found.spec)
     except BlockSizeError:
         return None
-    if found.ref.size_bytes != found.spec.block_bytes:
+    if ref.size_bytes != found.spec.block_bytes:
         return None
     copy = holdings.shelves[found.ref.tier].put(found.ref)
     return holdings.admit(found.spec, copy)
@@ -96,7 +106,9 @@ def _admit(holdings: Holdings, found: RecoveredBlock) -> Block | None:
 def _rank(holdings: Holdings, admitted: list[Block]) -> None:
     """Rank blocks by the newest copy that hangs on them: a parent is never colder (see `heat`)."""
     newest: dict[Block, int] = {block: block.copy.ref.sequence for block in admitted}
-    for block in reversed(admitted):  # children before parents
+    admitted.reverse()  # children before parents
+    for block in admitted:
         if block.parent in newest:
             newest[block.parent] = max(newest[block.parent], newest[block])
-    holdings.policy.warmed(sorted(admitted, key=lambda block: (newest[block], -block.depth)))
+    # Blocks of equal rank lie on one path, and sorting leaves their order as it is.
+    holdings.policy.warmed(sorted(admitted, key=newest.__getitem__))

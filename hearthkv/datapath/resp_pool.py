@@ -89,11 +89,10 @@ class RespPool:
                 self._pump()
 
     async def _open(self) -> RespConnection:
-        if self._is_closed:
-            raise StoreUnavailableError("the pool of connections is closed")
         connection = await RespConnection.open(self._place)
-        if self._is_closed:  # meanwhile
+        if self._is_closed:  # perhaps only meanwhile
             connection.close()
+            raise StoreUnavailableError("the pool of connections is closed")
         return connection
 
     def _pump(self) -> None:
