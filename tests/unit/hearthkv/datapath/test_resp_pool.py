@@ -174,8 +174,11 @@ async def test_a_closed_pool_fails_what_is_under_way(pool: RespPool):
 
 async def closed_for(process: RedisProcess) -> None:
     """Wait until the server has no client left."""
-    while clients_of(process) > 0:
+    for _ in range(100_000):
+        if clients_of(process) == 0:
+            return
         await asyncio.sleep(0)
+    raise AssertionError("clients are left")
 
 
 async def test_calls_that_all_find_no_connection_lose_none(start_redis: StartRedis):
@@ -186,8 +189,7 @@ async def test_calls_that_all_find_no_connection_lose_none(start_redis: StartRed
     await asyncio.gather(*(pool.run(each, lambda *_: None) for each in requests))
     assert clients_of(process) <= CONNECTIONS_MAX
     pool.close()
-    async with asyncio.timeout(20):
-        await closed_for(process)
+    await closed_for(process)
 
 
 async def test_a_pool_that_is_closed_while_it_opens_keeps_nothing(start_redis: StartRedis):
@@ -198,7 +200,6 @@ async def test_a_pool_that_is_closed_while_it_opens_keeps_nothing(start_redis: S
     pool.close()
     with pytest.raises(StoreUnavailableError):
         await running
-    async with asyncio.timeout(20):
-        await closed_for(process)
+    await closed_for(process)
     with pytest.raises(StoreUnavailableError, match="pool of connections is closed"):
         await pool.run([set_request(b"k", (b"v",))], lambda *_: None)
