@@ -44,6 +44,8 @@ def all_rows(server: Server, peers: Mapping[str, PeerProcess]) -> list[Row]:
         files.ParallelDirectPreadv(),
         grpc_stream.GrpcRead(),
         grpc_stream.GrpcWrite(),
+        files.OurReads(),
+        files.OurDirectReads(),
         hearthkv.TransportRead(server),
         hearthkv.TransportWrite(server),
         *(row(server) for row in hearthkv.NODE_ROWS),

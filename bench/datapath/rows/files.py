@@ -8,6 +8,9 @@ import xxhash
 from bench.datapath import names
 from bench.datapath.load import Load
 from bench.datapath.row import Group, ReadRow, RowUnavailableError
+from hearthkv.core.direct_path import FileAddress
+from hearthkv.datapath.file_reader import FileReader
+from hearthkv.datapath.file_reads import FileRead, FileRun, runs_of
 
 PARALLEL_READS = 4
 PAGE_BYTES = 4096
@@ -93,3 +96,54 @@ class ParallelDirectPreadv(DirectPreadv):
         """End the threads, close the file."""
         self._threads.shutdown()
         await super().close()
+
+
+class OurReads(ReadRow):
+    """The reader that clients and nodes use: runs of neighbours, each block summed."""
+
+    name = names.OURS_FILES
+    group = Group.SSD_CACHED
+    is_direct = False
+    _reader: FileReader | None = None
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(PARALLEL_READS)
+
+    async def prepare(self, load: Load) -> None:
+        """Open the folder; not every file system can do so past the page cache."""
+        if self.is_direct and load.block_bytes % PAGE_BYTES:
+            raise RowUnavailableError(f"{load.block_bytes} is no multiple of {PAGE_BYTES}")
+        await super().prepare(load)
+        self._reader = FileReader(load.path.parent, is_direct=self.is_direct)
+
+    async def run(self) -> None:
+        """Read in threads."""
+        destination = self.load.destination
+        runs = runs_of(
+            [
+                FileRead(FileAddress(self.load.path.name, part.start), destination[part])
+                for part in self.load.slices
+            ]
+        )
+        list(self._threads.map(self._read, runs))
+
+    def _read(self, run: FileRun) -> None:
+        assert self._reader is not None
+        filled = self._reader.read(run)
+        assert filled == run.size_bytes, f"read {filled} of {run.size_bytes} bytes"
+        for part in run.parts:
+            xxhash.xxh3_64_intdigest(part)
+
+    async def close(self) -> None:
+        """End the threads, close the file."""
+        self._threads.shutdown()
+        if self._reader is not None:
+            self._reader.close()
+
+
+class OurDirectReads(OurReads):
+    """The same past the page cache."""
+
+    name = names.OURS_FILES_DIRECT
+    group = Group.SSD_DIRECT
+    is_direct = True
