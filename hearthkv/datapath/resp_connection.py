@@ -11,7 +11,7 @@ from typing import Final
 from hearthkv.core.errors import HearthKVError, StoreUnavailableError
 from hearthkv.datapath.redis_place import RedisPlace
 from hearthkv.datapath.resp_sender import Sender, SocketSender, TransportSender
-from hearthkv.datapath.resp_wire import ReplyReader, Request, Word
+from hearthkv.datapath.resp_wire import Buffer, ReplyReader, Request, Word
 
 _SEND_BUFFER_BYTES: Final = 1024 * 1024  # TCP finds its own size
 _READS_MAX: Final = 4  # more of one connection in one round of the loop
@@ -70,15 +70,23 @@ class RespConnection(asyncio.BufferedProtocol):
             raise
         return connection
 
-    def start(self, request: Request, finished: Finished) -> None:
-        """Send a request; `finished` is called when it has its reply, perhaps before this ends."""
+    def start(self, requests: Sequence[tuple[Request, Finished]]) -> None:
+        """
+        Send requests by as few calls as it takes.
+
+        Each one's `finished` is called when it has its reply, perhaps before this ends.
+        """
         assert self.is_usable
         assert self._sender is not None
-        self._reader.expect(request)
-        self.size_bytes += request.size_bytes
-        end = self._sender.queued_bytes + sum(map(len, request.command))
-        self._outstanding[request] = _Started(end, finished)
-        self._sender.send(request.command)
+        end = self._sender.queued_bytes
+        commands: list[Buffer] = []
+        for request, finished in requests:
+            self._reader.expect(request)
+            self.size_bytes += request.size_bytes
+            end += sum(map(len, request.command))
+            self._outstanding[request] = _Started(end, finished)
+            commands += request.command
+        self._sender.send(commands)
 
     def withdraw(self, request: Request) -> None:
         """Read and write the memory of a request no more; `finished` may still be called."""
@@ -103,7 +111,7 @@ class RespConnection(asyncio.BufferedProtocol):
             raise StoreUnavailableError("the connection is lost")
         request = Request(words)
         done = asyncio.Event()
-        self.start(request, lambda _: done.set())
+        self.start([(request, lambda _: done.set())])
         try:
             await done.wait()
         finally:

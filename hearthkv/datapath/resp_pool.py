@@ -8,7 +8,7 @@ from typing import Final
 
 from hearthkv.core.errors import RespError, StoreUnavailableError
 from hearthkv.datapath.redis_place import RedisPlace
-from hearthkv.datapath.resp_connection import RespConnection
+from hearthkv.datapath.resp_connection import Finished, RespConnection
 from hearthkv.datapath.resp_wire import Request
 from hearthkv.datapath.window import Window
 
@@ -96,32 +96,40 @@ class RespPool:
         return connection
 
     def _pump(self) -> None:
-        """Start what the window has room for, one of each batch in turn."""
+        """Start what the window has room for."""
         while self._batches:
-            batch = self._batches[0]
-            _, request = batch.waiting[0]
             connection = self._least_busy()
             if connection is None:
                 if not self._opening:
                     self._wake_all()
                 return
-            if not self._window.has_room(request.size_bytes):
+            started = self._take(connection)
+            if not started:
                 return
-            self._batches.rotate(-1)
-            self._start(batch, connection)
+            connection.start(started)
 
-    def _start(self, batch: "_Batch", connection: RespConnection) -> None:
-        index, request = batch.waiting.popleft()
-        if not batch.waiting:
-            self._batches.remove(batch)
-        batch.under_way[request] = connection
-        self._window.enter(request.size_bytes)
-        connection.start(request, partial(self._finish, batch, index))
+    def _take(self, connection: RespConnection) -> list[tuple[Request, Finished]]:
+        """Take what the window has room for, one of each batch in turn, for one connection."""
+        started: list[tuple[Request, Finished]] = []
+        while self._batches:
+            batch = self._batches[0]
+            index, request = batch.waiting[0]
+            if not self._window.has_room(request.size_bytes):
+                break
+            self._batches.rotate(-1)
+            batch.waiting.popleft()
+            if not batch.waiting:
+                self._batches.remove(batch)
+            batch.under_way[request] = connection
+            self._window.enter(request.size_bytes)
+            started.append((request, partial(self._finish, batch, index)))
+        return started
 
     def _finish(self, batch: "_Batch", index: int, request: Request) -> None:
         self._window.leave(request.size_bytes)
-        # First the next one: the server works on it while this one is looked at.
-        self._pump()
+        if self._window.is_low:
+            # First the next ones: the server works on them while this one is looked at.
+            self._pump()
         batch.settle(index, request)
 
     def _withdraw(self, batch: "_Batch") -> None:

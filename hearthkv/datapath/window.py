@@ -25,6 +25,13 @@ class Window:
             return True
         return self.requests < REQUESTS_MAX and self.bytes + size_bytes <= BYTES_MAX
 
+    @property
+    def is_low(self) -> bool:
+        """Whether it is time to send more: half of it is free, and that goes by one call."""
+        if self.requests < REQUESTS_MIN:
+            return True
+        return self.requests <= REQUESTS_MAX // 2 and self.bytes <= BYTES_MAX // 2
+
     def enter(self, size_bytes: int) -> None:
         """A request is sent."""
         self.requests += 1

@@ -37,7 +37,7 @@ def get(memory: bytearray) -> Request:
 
 def start(connection: RespConnection, request: Request) -> asyncio.Event:
     finished = asyncio.Event()
-    connection.start(request, lambda _: finished.set())
+    connection.start([(request, lambda _: finished.set())])
     return finished
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_written_while_tls_is_busy():
     connection.connection_made(transport)
     connection.pause_writing()
     request = Request((b"PING",))
-    connection.start(request, lambda _: None)
+    connection.start([(request, lambda _: None)])
     assert transport.written == b""
     connection.resume_writing()
     assert transport.written == b"*1\r\n$4\r\nPING\r\n"

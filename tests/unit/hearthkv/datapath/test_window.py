@@ -1,5 +1,7 @@
 """Tests of `hearthkv.datapath.window`."""
 
+import pytest
+
 from hearthkv.datapath.window import BYTES_MAX, REQUESTS_MAX, REQUESTS_MIN, Window
 
 
@@ -31,3 +33,17 @@ def test_what_leaves_makes_room():
     window.leave(1)
     assert window.has_room(1)
     assert (window.requests, window.bytes) == (REQUESTS_MAX - 1, REQUESTS_MAX - 1)
+
+
+@pytest.mark.parametrize(
+    ("requests", "size_bytes", "is_low"),
+    [
+        (1, BYTES_MAX, True),  # whatever its size, the server is to have the next
+        (2, BYTES_MAX // 4, True),
+        (2, BYTES_MAX // 4 + 1, False),
+        (REQUESTS_MAX // 2, 1, True),
+        (REQUESTS_MAX // 2 + 1, 1, False),
+    ],
+)
+def test_more_is_sent_when_half_of_it_is_free(requests: int, size_bytes: int, is_low: bool):
+    assert filled(requests, size_bytes).is_low is is_low
