@@ -60,10 +60,14 @@ class SessionTails:
         """Let the tails of a block that goes end with what is left before it."""
         for session_id in self._sessions.pop(block, ()):
             tails = self._tails[session_id]
+            was_last = self.last(session_id) is block
             del tails[block]
             if block.parent is not None:
+                is_new = block.parent not in tails
                 tails[block.parent] = None
                 self._sessions.setdefault(block.parent, set()).add(session_id)
+                if was_last or is_new:  # a prompt that shrinks was not used by that
+                    tails.move_to_end(block.parent, last=was_last)
             elif not tails:
                 del self._tails[session_id]
 

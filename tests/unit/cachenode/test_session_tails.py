@@ -110,6 +110,37 @@ def test_the_prompt_used_last_is_known(roots: list[Block]):
     assert tails.last(Y) is None
 
 
+def test_a_prompt_that_shrinks_is_not_the_one_used_last(chain: list[Block], roots: list[Block]):
+    tails = SessionTails()
+    tails.note(X, chain[2])
+    tails.note(X, roots[0])
+    tails.slide(chain[2])
+    assert tails.last(X) is roots[0]
+    assert tails.forget(X) == [chain[1], roots[0]]
+
+
+def test_the_prompt_used_last_stays_that_when_it_shrinks(chain: list[Block], roots: list[Block]):
+    tails = SessionTails()
+    tails.note(X, roots[0])
+    tails.note(X, chain[2])
+    tails.slide(chain[2])
+    assert tails.last(X) is chain[1]
+
+
+def test_prompts_that_shrink_into_one_end_where_the_later_one_did():
+    holdings = new_holdings()
+    trunk = hold(holdings, 1)
+    before, after = hold(holdings, 2, 1), hold(holdings, 3, 1)
+    other = hold(holdings, 4)
+    tails = SessionTails()
+    for block in (before, other, after):
+        tails.note(X, block)
+    tails.slide(after)
+    tails.slide(before)
+    assert tails.last(X) is trunk
+    assert tails.forget(X) == [other, trunk]
+
+
 def test_it_is_known_whether_another_session_ends_with_a_block(roots: list[Block]):
     tails = SessionTails()
     tails.note(X, roots[0])
