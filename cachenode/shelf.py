@@ -132,18 +132,23 @@ class Shelf:
         return [self._erasures.popleft().ref for _ in range(count)]
 
     def commit_erase(self, ref: BlockRef) -> None:
-        """Free the bytes of a copy that was erased. What was forgotten meanwhile is no matter."""
-        copy = self._copies.pop(_name(ref), None)
+        """
+        Free the bytes of a copy that was erased.
+
+        What was forgotten meanwhile is no matter. What a scan then found, just before it was
+        erased, is held until somebody misses it.
+        """
+        copy = self._condemned(ref)
         if copy is None:
             return
-        assert copy.state is CopyState.CONDEMNED
+        del self._copies[_name(ref)]
         copy.state = CopyState.GONE
         self.used_bytes -= copy.stored_bytes
         self.condemned_bytes -= copy.stored_bytes
 
     def abort_erase(self, ref: BlockRef) -> None:
-        """Queue again a copy that the store did not erase."""
-        copy = self._copies.get(_name(ref))
+        """Queue again a copy that the store did not erase, unless a scan found it to be held."""
+        copy = self._condemned(ref)
         if copy is not None:
             self._erasures.append(copy)
 
@@ -163,6 +168,10 @@ class Shelf:
         self._copies = reserved
         self._erasures.clear()
         self.used_bytes = self.condemned_bytes = 0
+
+    def _condemned(self, ref: BlockRef) -> Copy | None:
+        copy = self._copies.get(_name(ref))
+        return copy if copy is not None and copy.state is CopyState.CONDEMNED else None
 
 
 def _name(ref: BlockRef) -> _Name:

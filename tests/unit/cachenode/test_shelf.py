@@ -149,6 +149,30 @@ def test_what_ends_after_the_forgetting_changes_nothing(shelf: Shelf):
     assert shelf.plan_erasures(9) == []
 
 
+@pytest.mark.parametrize("is_erased", [True, False])
+@pytest.mark.parametrize("is_orphan", [True, False])
+def test_what_a_scan_finds_while_it_is_being_erased_is_counted_once(
+    shelf: Shelf, is_erased: bool, is_orphan: bool
+):
+    copy = stored(shelf, 1)
+    shelf.condemn(copy)
+    assert shelf.plan_erasures(9) == [copy.ref]
+    shelf.forget()
+    found = shelf.put(copy.ref)
+    if is_orphan:
+        shelf.condemn(found)
+    if is_erased:
+        shelf.commit_erase(copy.ref)
+    else:
+        shelf.abort_erase(copy.ref)
+    assert shelf.used_bytes == (0 if is_erased and is_orphan else 100)
+    for again in shelf.plan_erasures(9):
+        assert is_orphan
+        shelf.commit_erase(again)
+    assert found.state is (CopyState.GONE if is_orphan else CopyState.STORED)
+    assert (shelf.used_bytes, shelf.condemned_bytes) == (0 if is_orphan else 100, 0)
+
+
 def test_what_a_store_was_found_to_hold_is_counted_even_over_the_limit(shelf: Shelf):
     for number in range(1, 5):
         assert shelf.put(ref(number)).state is CopyState.STORED
