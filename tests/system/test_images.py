@@ -28,7 +28,7 @@ PASSWORD = "open-sesame"
 DRAM_BLOCKS = 'cachenode_tier_blocks{tier="dram"}'
 SERVICES = {
     "router": {"hearthkv.v1.Router", "hearthkv.v1.Membership"},
-    "cachenode": {"hearthkv.v1.CacheNode"},
+    "cachenode": {"hearthkv.v1.CacheNode", "hearthkv.v1.DirectPath"},
 }
 STANDARD_SERVICES = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 SMALL_SSD = ("--cache-capacity-gb=0.1", "--hbm-ratio=0", "--dram-ratio=0", "--ssd-ratio=1")

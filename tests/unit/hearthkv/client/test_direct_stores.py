@@ -1,6 +1,7 @@
 """Tests of hearthkv/client/direct_stores.py."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -18,10 +19,11 @@ from tests.unit.hearthkv.client.client_kit import PATIENT, calls_of
 
 
 @pytest.fixture
-def threads() -> Iterator[ReadThreads]:
+async def threads() -> AsyncIterator[ReadThreads]:
     threads = ReadThreads(1)
     yield threads
     threads.close()
+    await asyncio.sleep(0)  # in which the loop lets go of sockets that were cut
 
 
 @pytest.fixture
