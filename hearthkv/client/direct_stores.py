@@ -67,7 +67,7 @@ class DirectStores:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Frame every use; what is closed meanwhile is closed again when it ends."""
+        """Frame every use; what was retired meanwhile is closed when the last one ends."""
         self._users += 1
         try:
             yield

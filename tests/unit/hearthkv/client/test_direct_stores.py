@@ -80,13 +80,13 @@ async def test_no_error_shows_a_password(
     stores.close()
 
 
-async def test_what_is_closed_while_in_use_is_closed_again_afterwards(
+async def test_what_is_closed_while_in_use_opens_nothing_any_more(
     direct_node: FakeDirectNode, calls: DirectCalls, threads: ReadThreads
 ):
     stores = DirectStores(calls, b"proof", attachment(direct_node), threads)
     with stores.in_use():
-        with stores.in_use():
-            stores.close()
-            await stores.check_epoch()  # opens connections
-        assert any(each.is_usable for each in stores.pools[0]._connections)
+        await stores.check_epoch()
+        stores.close()
+        with pytest.raises(DirectPathError, match="is closed"):
+            await stores.check_epoch()
     assert not any(each.is_usable for each in stores.pools[0]._connections)
