@@ -121,7 +121,8 @@ async def test_what_waits_goes_by_another_connection_when_one_is_lost(
     replies = [request.reply for request in requests]
     assert replies[:5] == replies[-5:] == [bytes(4)] * 5
     lost = [reply for reply in replies if isinstance(reply, StoreUnavailableError)]
-    assert len(lost) <= 5
+    # What was under way, and what went to the other connection before its end was known.
+    assert len(lost) <= 8
 
 
 async def test_a_server_that_hangs_up_on_everything_is_given_up(
