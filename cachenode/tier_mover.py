@@ -108,9 +108,9 @@ class TierMover:
         first = moves[0]
         copied = [False] * len(moves)
         spec = self._catalog.spec_of(first.source.namespace_id)
-        if spec is None:
-            return copied
         size_bytes = first.source.size_bytes
+        if spec is None or spec.block_bytes != size_bytes:
+            return copied  # the namespace was dropped, and perhaps begun anew with other blocks
         views = [memory[at * size_bytes : (at + 1) * size_bytes] for at in range(len(moves))]
         ends = await self._stores.fetch(
             first.source.tier,

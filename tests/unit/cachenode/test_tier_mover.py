@@ -12,6 +12,7 @@ from hearthkv.core.block_io import DropNamespace
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.block_ref import BlockRef
 from hearthkv.core.errors import StoreError, StoreFullError, StoreUnavailableError
+from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.tier import Tier
 from tests.memory_store import MemoryStore
 from tests.node_rig import SPEC, STORED_BYTES, Parts, hold, parts_over, prompt
@@ -197,3 +198,16 @@ def test_a_batch_has_neighbours_of_one_kind_and_a_bound():
     assert [len(batch) for batch in batches] == [2, 1, 2, 2, 1, 1]
     assert [move for batch in batches for move in batch] == moves
     assert list(batches_of([])) == []
+
+
+async def test_a_namespace_begun_anew_with_other_blocks_takes_no_old_ones(parts, stores, mover):
+    await hold(parts, prompt(9))
+    moves = parts.catalog.plan_demotions().moves
+    assert moves
+    parts.catalog.drop(DropNamespace(SPEC.namespace_id))
+    await hold(parts, prompt(1, name=5), NamespaceSpec(SPEC.namespace_id, 16, 500))
+    await mover._move_all(moves)
+    assert stores[Tier.SSD].stored == {}
+    await mover.work()
+    assert [usage.blocks for usage in parts.catalog.usage()] == [1, 0]
+    assert [usage.reserved_bytes for usage in parts.catalog.usage()] == [0, 0]
