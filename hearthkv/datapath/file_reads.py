@@ -13,8 +13,8 @@ from typing import Final
 from hearthkv.core.direct_path import FileAddress
 
 RUN_BYTES_MAX: Final = 8 * 1024**2
-"""Bytes of one run. Past the page cache a whole client read twice as fast with it as with 2 MiB,
-for no more CPU; longer runs would only keep a prompt's first blocks waiting."""
+"""Bytes of one run. Past the page cache a client was up to twice as fast with it as with 2 MiB, for
+no more CPU; longer runs would only keep a prompt's first blocks waiting."""
 
 RUN_PARTS_MAX: Final = 512
 """Blocks of one run: half of what Linux takes in a call."""
