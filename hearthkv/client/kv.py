@@ -9,6 +9,7 @@ from typing import Self
 
 from hearthkv.client.attachments import Attachments
 from hearthkv.client.channels import Channels
+from hearthkv.client.choices import checked_choice
 from hearthkv.client.direct_calls import DirectCalls
 from hearthkv.client.direct_writer import DirectWriter
 from hearthkv.client.key_chains import KeyChains
@@ -161,7 +162,7 @@ class HearthKV:
         Raises:
             BadInputError: If an argument can't be used, or the client is closed.
         """
-        hint = _checked_hint(cache_hint)
+        hint = checked_choice(CacheHint, "cache_hint", cache_hint)
         prompt = self._prompt(session_id, namespace, tokens)
         if node is None:
             seat, client = await self._find_seat(prompt, hint)
@@ -198,7 +199,7 @@ class HearthKV:
         Raises:
             BadInputError: If an argument can't be used, or the client is closed.
         """
-        hint = _checked_hint(cache_hint)
+        hint = checked_choice(CacheHint, "cache_hint", cache_hint)
         prompt = self._prompt(session_id, namespace, tokens)
         placed = await self._open_routers().place(_route_query(prompt, hint))
         return None if isinstance(placed, MissReason) else placed.route
@@ -327,14 +328,6 @@ class HearthKV:
     def _check_open(self) -> None:
         if self._is_closed:
             raise BadInputError("client is closed, must be open")
-
-
-def _checked_hint(hint: CacheHint | str) -> CacheHint:
-    try:
-        return CacheHint(hint)
-    except ValueError:
-        names = ", ".join(known.value for known in CacheHint)
-        raise BadInputError(f"cache_hint is {hint!r}, must be one of {names}") from None
 
 
 def _spec_of(namespace: Namespace) -> NamespaceSpec:

@@ -8,13 +8,9 @@ file of the user's read and sent. So only a file of the proof's name, size, owne
 import os
 import stat
 from pathlib import PurePath
-from typing import Final
 
-from hearthkv.core.direct_path import PROOF_BYTES
+from hearthkv.core.direct_path import PROOF_BYTES, PROOF_NAME
 from hearthkv.core.errors import DirectPathError
-
-PROOF_NAME: Final = "proof"
-"""Every node gives its proof this name."""
 
 
 def read_proof(path: str, user_id: int) -> bytes:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hearthkv.client.buffers import ByteBuffer, block_payloads, writable_bytes
+from hearthkv.client.choices import checked_choice
 from hearthkv.client.load_run import LoadQuery, OnProgress
 from hearthkv.client.loader import Loader
 from hearthkv.client.node_client import NodeClient
@@ -263,7 +264,7 @@ class Turn:
         Raises:
             BadInputError: If `end` is none of `TurnEnd`, or `returns_in_s` is out of bounds.
         """
-        ended = EndedTurn(self.session_id, _checked_end(end), returns_in_s)
+        ended = EndedTurn(self.session_id, checked_choice(TurnEnd, "end", end), returns_in_s)
         if self._saves is None or self._node is None:
             return Finished(miss=self.miss_reason)
         limit_s = self._settings.finish_s if deadline_s is None else deadline_s
@@ -291,11 +292,3 @@ class Turn:
         if not 0 <= blocks <= there:
             raise BadInputError(f"blocks is {blocks}, must be in 0..{there}")
         return blocks, writable_bytes(buffer, blocks * self.block_bytes)
-
-
-def _checked_end(end: TurnEnd | str) -> TurnEnd:
-    try:
-        return TurnEnd(end)
-    except ValueError:
-        names = ", ".join(known.value for known in TurnEnd)
-        raise BadInputError(f"end is {end!r}, must be one of {names}") from None
