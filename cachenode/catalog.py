@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from cachenode import drops
 from cachenode.block import Block
+from cachenode.block_tree import path
 from cachenode.event_log import EventLog, snapshot_parts
 from cachenode.eviction import EvictionPolicy
 from cachenode.holdings import Holdings
@@ -187,6 +188,13 @@ class Catalog:
     def request_prefetch(self, namespace_id: bytes, keys: PackedKeys) -> int:
         """Queue the SSD blocks of a held prefix for DRAM; return how many are on their way now."""
         return self._prefetch.request(namespace_id, keys)
+
+    def lineage(self, namespace_id: bytes, tip_key: bytes) -> PackedKeys:
+        """Return the keys of the prefix that ends in a block; none where it is not held."""
+        tip = self._tree.find(namespace_id, tip_key)
+        keys = [] if tip is None else [block.key for block in path(tip)]
+        keys.reverse()
+        return PackedKeys.join(keys)
 
     def end_turn(self, turn: EndedTurn, now: float) -> None:
         """Learn how a session's turn ended, and when it is expected back."""

@@ -215,6 +215,11 @@ class CacheNode:
         self._stores.work.set()
         return queued
 
+    def prefetch_to(self, namespace_id: bytes, tip_key: bytes) -> int:
+        """Have the prefix that ends in a block lifted, as `prefetch` does."""
+        lineage = self.catalog.lineage(namespace_id, tip_key)
+        return self.prefetch(KeysQuery(namespace_id, lineage))
+
     def end_turn(self, turn: EndedTurn) -> int:
         """
         Learn how a session's turn ended: it decides how long its blocks are kept, and up.

@@ -1,6 +1,7 @@
 """What the catalog and the node hand each other between plan, perform and commit. Pure."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hearthkv.core.block_io import ReadEnd
 from hearthkv.core.block_ref import BlockRef
@@ -68,8 +69,7 @@ class Demotions:
         return bool(self.moves) or self.evicted_blocks > 0
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveredBlock:
+class RecoveredBlock(NamedTuple):
     """A copy that a store was found to hold."""
 
     spec: NamespaceSpec

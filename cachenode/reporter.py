@@ -9,7 +9,6 @@ from grpc import aio
 from cachenode.events import RouterJoined, RouterLost
 from cachenode.node import CacheNode
 from hearthkv.codec.membership import decode_router_message, encode_node_message
-from hearthkv.core.block_io import KeysQuery
 from hearthkv.core.clock import Clock
 from hearthkv.core.errors import BadInputError
 from hearthkv.core.routing import (
@@ -173,7 +172,7 @@ class Reporter:
         elif isinstance(said, ResyncOrder):
             self._is_resync_due = True
         elif isinstance(said, PrefetchOrder):
-            self._node.prefetch(KeysQuery(said.namespace_id, said.keys))
+            self._node.prefetch_to(said.namespace_id, said.tip_key)
 
 
 def _reason(error: Exception) -> str:

@@ -23,7 +23,14 @@ from hearthkv.core.routing import (
 )
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierCounts
-from router.membership import BlocksChanged, InventoryCleared, Membership, Outcome, StreamId
+from router.membership import (
+    BlocksChanged,
+    InventoryCleared,
+    Membership,
+    Outcome,
+    SessionLeft,
+    StreamId,
+)
 from router.placement import ReusePolicy, Turn, place
 from router.prefix_index import PrefixIndex
 from router.sessions import Sessions
@@ -66,7 +73,7 @@ class Routed:
 
     matched_tokens: TierCounts
     prefetch: PrefetchOrder | None
-    """The matched blocks, where some of them lie on SSD and the turn will read them."""
+    """For the matched blocks, where some of them lie on SSD and the turn will read them."""
 
 
 class Cluster:
@@ -86,22 +93,30 @@ class Cluster:
         Raises:
             NoNodeError: If no node is live.
         """
-        keys = query.keys if query.hint is not CacheHint.BYPASS else query.keys.slice(0, 0)
-        prefixes = self.index.prefixes(query.namespace_id, keys)
+        samples = query.keys if query.hint is not CacheHint.BYPASS else query.keys.up_to(0)
+        prefixes = {
+            node_id: samples.positions[keys - 1]
+            for node_id, keys in self.index.prefixes(query.namespace_id, samples.keys).items()
+        }
         choice = place(
-            Turn(query.session_id, query.hint, len(keys), self.sessions.node_of(query.session_id)),
+            Turn(
+                query.session_id,
+                query.hint,
+                samples.blocks,
+                self.sessions.node_of(query.session_id),
+            ),
             weights=[(node.node_id, node.weight) for node in self.membership.live()],
             matched_blocks=prefixes,
             policy=self._policy,
         )
-        prefix = keys.slice(0, prefixes.get(choice.node_id, 0))
+        prefix = samples.up_to(prefixes.get(choice.node_id, 0)).keys
         matched = self.index.tiers(choice.node_id, query.namespace_id, prefix)
         endpoint = self.membership.endpoint(choice.node_id)
         routed = Routed(
             route=Route(endpoint, matched, choice.home_node_id, choice.reason),
-            prompt_tokens=max(query.prompt_tokens, len(query.keys) * query.block_size),
+            prompt_tokens=max(query.prompt_tokens, query.keys.blocks * query.block_size),
             matched_tokens=_scaled(matched, query.block_size),
-            prefetch=PrefetchOrder(query.namespace_id, prefix)
+            prefetch=PrefetchOrder(query.namespace_id, prefix[len(prefix) - 1])
             if matched.ssd and query.hint is CacheHint.REUSE
             else None,
         )
@@ -192,6 +207,8 @@ class Cluster:
         for change in outcome.changes:
             if isinstance(change, InventoryCleared):
                 self.index.forget(change.node_id)
+            elif isinstance(change, SessionLeft):
+                self.sessions.move(change.session_id, change.node_id, change.to_node_id)
             elif isinstance(change, BlocksChanged):
                 event = change.event
                 if event.tier is None:

@@ -84,7 +84,6 @@ class PrefetchOrdered:
     LEVEL: ClassVar[int] = logging.DEBUG
 
     node_id: NodeId
-    blocks: int
     is_sent: bool
 
     def count(self, meters: Meters) -> None:

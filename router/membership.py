@@ -35,10 +35,11 @@ from hearthkv.core.routing import (
     NodeState,
     ResyncOrder,
     RouterMessage,
+    SessionMoved,
     SnapshotPart,
     Welcome,
 )
-from hearthkv.core.session_id import NodeId
+from hearthkv.core.session_id import NodeId, SessionId
 
 StreamId = NewType("StreamId", int)
 
@@ -90,7 +91,16 @@ class BlocksChanged:
     event: BlockEvent
 
 
-Change = Joined | Suspected | Removed | Resynced | InventoryCleared | BlocksChanged
+@dataclass(frozen=True, slots=True)
+class SessionLeft:
+    """A node that is about to leave has handed a session over."""
+
+    node_id: NodeId
+    session_id: SessionId
+    to_node_id: NodeId
+
+
+Change = Joined | Suspected | Removed | Resynced | InventoryCleared | BlocksChanged | SessionLeft
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +208,8 @@ class Membership:
             return self._hear_snapshot(node, message)
         if isinstance(message, EventBatch):
             return self._hear_events(node, message)
+        if isinstance(message, SessionMoved):
+            return Outcome(changes=(SessionLeft(node_id, message.session_id, message.node_id),))
         return self._hear_load(node, message)
 
     def lose(self, stream: StreamId) -> Outcome:

@@ -21,9 +21,8 @@ from router.membership import Change, Joined, Outcome, Removed, Resynced, Stream
 ANSWERS_MAX = 256
 """Answers that wait for a node. It acknowledges at the pace at which it is acknowledged to."""
 
-PREFETCHES_WAITING_MAX = 8
-"""Answers that may wait before prefetch orders to the node are dropped: they are advice, and can
-be 230 kB long."""
+PREFETCHES_WAITING_MAX = 64
+"""Answers that may wait before prefetch orders to the node are dropped: they are advice."""
 
 SWEEP_PERIOD_S = 0.25
 
@@ -126,7 +125,7 @@ class NodeWatch:
             and stream.waiting_answers < PREFETCHES_WAITING_MAX
             and stream.offer(order)
         )
-        self._telemetry.emit(events.PrefetchOrdered(node_id, len(order.keys), is_sent))
+        self._telemetry.emit(events.PrefetchOrdered(node_id, is_sent))
 
     def sweep(self) -> None:
         """Do what falls due with time: leases, memory, the gauges."""

@@ -60,6 +60,14 @@ class Sessions:
         self._by_id[session_id] = _Session(node_id, turns + 1, prompt_tokens, matched_blocks, now)
         self._on_node[node_id] += 1
 
+    def move(self, session_id: SessionId, node_id: NodeId, to_node_id: NodeId) -> None:
+        """Note that a session's blocks went from a node to another; its next turn follows."""
+        session = self._by_id.get(session_id)
+        if session is not None and session.node_id == node_id:
+            session.node_id = to_node_id
+            self._leave(node_id)
+            self._on_node[to_node_id] += 1
+
     def end(self, session_id: SessionId) -> NodeId | None:
         """Forget a session; return the node of its last turn, None if it was not known."""
         node_id = self.node_of(session_id)
@@ -85,7 +93,10 @@ class Sessions:
         session = self._by_id.pop(session_id, None)
         if session is None:
             return 0
-        self._on_node[session.node_id] -= 1
-        if not self._on_node[session.node_id]:
-            del self._on_node[session.node_id]
+        self._leave(session.node_id)
         return session.turns
+
+    def _leave(self, node_id: NodeId) -> None:
+        self._on_node[node_id] -= 1
+        if not self._on_node[node_id]:
+            del self._on_node[node_id]

@@ -34,7 +34,7 @@ from hearthkv.core.block_io import (
     PinQuery,
     WriteStart,
 )
-from hearthkv.core.block_key import KeyChain, PackedKeys, Tokens, pack_tokens
+from hearthkv.core.block_key import KeyChain, PackedKeys, SampledKeys, Tokens, pack_tokens
 from hearthkv.core.clock import Clock, SystemClock
 from hearthkv.core.errors import BadInputError, PeerError
 from hearthkv.core.namespace import ModelNamespace, NamespaceSpec
@@ -346,7 +346,7 @@ def _route_query(prompt: Prompt, hint: CacheHint) -> RouteQuery:
     return RouteQuery(
         session_id=prompt.session_id,
         namespace_id=prompt.spec.namespace_id,
-        keys=keys,
+        keys=SampledKeys.all_of(keys),
         hint=hint,
         prompt_tokens=prompt.tokens,
         block_size=prompt.spec.block_size,

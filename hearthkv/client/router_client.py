@@ -44,9 +44,9 @@ class RouterClient:
         with self._calls.call(self.address):
             answer = await self._stub.Route(request, timeout=self._settings.route_s)
             route = codec.decode_route_response(understood(answer))
-            if route.matched.total > len(query.keys):
+            if route.matched.total > query.keys.blocks:
                 raise PeerContractError(
-                    f"router matches {route.matched.total} blocks, must be <= {len(query.keys)}"
+                    f"router matches {route.matched.total} blocks, must be <= {query.keys.blocks}"
                 )
             return route
 

@@ -27,15 +27,21 @@ def decode_endpoint(
         raise BadRequestError("address is empty, must be host:port")
     return NodeEndpoint(
         node_id=check_node_id(message.node_id),
-        address=_printable("address", message.address, ADDRESS_CHARS_MAX),
-        engine_url=_printable("engine_url", message.engine_url, ENGINE_URL_CHARS_MAX),
+        address=printable("address", message.address, ADDRESS_CHARS_MAX),
+        engine_url=printable("engine_url", message.engine_url, ENGINE_URL_CHARS_MAX),
         epoch=message.epoch,
         weight=message.weight,
         state=state,
     )
 
 
-def _printable(name: str, text: str, chars_max: int) -> str:
+def printable(name: str, text: str, chars_max: int) -> str:
+    """
+    Return `text`.
+
+    Raises:
+        BadRequestError: If it is longer than `chars_max`, or not printable.
+    """
     if len(text) > chars_max:
         raise BadRequestError(f"{name} is {len(text)} characters, must be <= {chars_max}")
     if not text.isprintable():

@@ -1,12 +1,14 @@
 """`membership.proto` to core types and back. Pure."""
 
 from hearthkv.codec import block
-from hearthkv.codec.endpoint import decode_endpoint
-from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.errors import BadRequestError
+from hearthkv.codec.cache_node import optional_session
+from hearthkv.codec.endpoint import ADDRESS_CHARS_MAX, decode_endpoint, printable
+from hearthkv.core.block_key import KEY_WIDTH_MAX, PackedKeys
+from hearthkv.core.errors import BadKeysError, BadRequestError
 from hearthkv.core.namespace import check_namespace_id
 from hearthkv.core.routing import (
     BlockEvent,
+    DrainOrder,
     EventBatch,
     EventsAck,
     NodeHello,
@@ -14,11 +16,14 @@ from hearthkv.core.routing import (
     NodeMessage,
     NodeState,
     PrefetchOrder,
+    PullOrder,
     ResyncOrder,
     RouterMessage,
+    SessionMoved,
     SnapshotPart,
     Welcome,
 )
+from hearthkv.core.session_id import check_node_id, check_session_id
 from hearthkv.v1 import membership_pb2 as pb2
 
 SNAPSHOT_KEYS_MAX = 65_536
@@ -43,8 +48,15 @@ def decode_node_message(message: pb2.JoinRequest) -> NodeMessage:
     if kind == "heartbeat":
         beat = message.heartbeat
         tiers = tuple(block.decode_usage(usage) for usage in beat.tiers)
-        return NodeLoad(beat.sequence, tiers, beat.calls_in_flight)
-    raise BadRequestError("join message is empty, must be a hello, snapshot, events or heartbeat")
+        return NodeLoad(
+            beat.sequence, tiers, beat.calls_in_flight, beat.uncached_tokens, beat.is_draining
+        )
+    if kind == "moved":
+        moved = message.moved
+        return SessionMoved(check_session_id(moved.session_id), check_node_id(moved.node_id))
+    raise BadRequestError(
+        "join message is empty, must be a hello, snapshot, events, heartbeat or moved"
+    )
 
 
 def encode_node_message(said: NodeMessage) -> pb2.JoinRequest:
@@ -56,10 +68,15 @@ def encode_node_message(said: NodeMessage) -> pb2.JoinRequest:
     if isinstance(said, EventBatch):
         events = [_encode_event(event) for event in said.events]
         return pb2.JoinRequest(events=pb2.BlockEvents(sequence=said.sequence, events=events))
+    if isinstance(said, SessionMoved):
+        moved = pb2.SessionMoved(session_id=said.session_id, node_id=said.node_id)
+        return pb2.JoinRequest(moved=moved)
     heartbeat = pb2.Heartbeat(
         sequence=said.sequence,
         tiers=[block.encode_usage(usage) for usage in said.tiers],
         calls_in_flight=said.calls_in_flight,
+        uncached_tokens=said.uncached_tokens,
+        is_draining=said.is_draining,
     )
     return pb2.JoinRequest(heartbeat=heartbeat)
 
@@ -83,8 +100,14 @@ def decode_router_message(message: pb2.JoinResponse) -> RouterMessage:
         return ResyncOrder(message.resync.expected_sequence, message.resync.received_sequence)
     if kind == "prefetch":
         order = message.prefetch
-        return PrefetchOrder(check_namespace_id(order.namespace_id), block.decode_keys(order.keys))
-    raise BadRequestError("join answer is empty, must be a welcome, ack, resync or prefetch")
+        return PrefetchOrder(check_namespace_id(order.namespace_id), _checked_key(order.tip_key))
+    if kind == "pull":
+        return _decode_pull(message.pull)
+    if kind == "drain":
+        return DrainOrder(message.drain.is_cancelled)
+    raise BadRequestError(
+        "join answer is empty, must be a welcome, ack, resync, prefetch, pull or drain"
+    )
 
 
 def encode_router_message(said: RouterMessage) -> pb2.JoinResponse:
@@ -100,7 +123,11 @@ def encode_router_message(said: RouterMessage) -> pb2.JoinResponse:
             expected_sequence=said.expected_sequence, received_sequence=said.received_sequence
         )
         return pb2.JoinResponse(resync=resync)
-    order = pb2.PrefetchOrder(namespace_id=said.namespace_id, keys=block.encode_keys(said.keys))
+    if isinstance(said, PullOrder):
+        return pb2.JoinResponse(pull=_encode_pull(said))
+    if isinstance(said, DrainOrder):
+        return pb2.JoinResponse(drain=pb2.DrainOrder(is_cancelled=said.is_cancelled))
+    order = pb2.PrefetchOrder(namespace_id=said.namespace_id, tip_key=said.tip_key)
     return pb2.JoinResponse(prefetch=order)
 
 
@@ -165,6 +192,34 @@ def _encode_event(event: BlockEvent) -> pb2.BlockEvent:
         message.kind = pb2.BLOCK_EVENT_KIND_STORED
         message.tier = block.encode_tier(event.tier)
     return message
+
+
+def _decode_pull(order: pb2.PullOrder) -> PullOrder:
+    if not order.source_address:
+        raise BadRequestError("source_address is empty, must be host:port")
+    return PullOrder(
+        check_namespace_id(order.namespace_id),
+        _checked_key(order.tip_key),
+        order.blocks,
+        printable("source_address", order.source_address, ADDRESS_CHARS_MAX),
+        optional_session(order.session_id),
+    )
+
+
+def _encode_pull(order: PullOrder) -> pb2.PullOrder:
+    return pb2.PullOrder(
+        namespace_id=order.namespace_id,
+        tip_key=order.tip_key,
+        blocks=order.blocks,
+        source_address=order.source_address,
+        session_id=order.session_id or "",
+    )
+
+
+def _checked_key(key: bytes) -> bytes:
+    if not 1 <= len(key) <= KEY_WIDTH_MAX:
+        raise BadKeysError(f"tip_key is {len(key)} bytes, must be in 1..{KEY_WIDTH_MAX}")
+    return key
 
 
 def _bounded(keys: PackedKeys) -> PackedKeys:

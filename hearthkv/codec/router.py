@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hearthkv.codec import block, endpoint
 from hearthkv.core.block_io import KeysQuery
+from hearthkv.core.block_key import SampledKeys
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import BLOCK_SIZE_MAX, check_namespace_id
 from hearthkv.core.routing import (
@@ -14,6 +15,7 @@ from hearthkv.core.routing import (
     NodeState,
     NodeStatus,
     PlacementReason,
+    PullSource,
     Route,
     RouteQuery,
     SessionStatus,
@@ -37,10 +39,16 @@ _REASON = {
     PlacementReason.HOME: pb2.PLACEMENT_REASON_HOME,
     PlacementReason.PREFIX: pb2.PLACEMENT_REASON_PREFIX,
     PlacementReason.FAILOVER: pb2.PLACEMENT_REASON_FAILOVER,
+    PlacementReason.SPILL: pb2.PLACEMENT_REASON_SPILL,
+    PlacementReason.DRAIN: pb2.PLACEMENT_REASON_DRAIN,
     PlacementReason.OTHER: pb2.PLACEMENT_REASON_UNSPECIFIED,
 }
 _REASON_OF = {value: reason for reason, value in _REASON.items()}
-_STATE = {NodeState.LIVE: pb2.NODE_STATE_LIVE, NodeState.SUSPECT: pb2.NODE_STATE_SUSPECT}
+_STATE = {
+    NodeState.LIVE: pb2.NODE_STATE_LIVE,
+    NodeState.SUSPECT: pb2.NODE_STATE_SUSPECT,
+    NodeState.DRAINING: pb2.NODE_STATE_DRAINING,
+}
 _STATE_OF = {value: state for state, value in _STATE.items()}
 
 
@@ -79,7 +87,7 @@ def decode_route_request(message: pb2.RouteRequest) -> RouteQuery:
     return RouteQuery(
         session_id=check_session_id(message.session_id),
         namespace_id=check_namespace_id(message.namespace_id),
-        keys=block.decode_keys(message.keys),
+        keys=_sampled_keys(message),
         hint=_HINT_OF[message.cache_hint],
         prompt_tokens=message.prompt_tokens,
         block_size=_checked_block_size(message.block_size),
@@ -88,10 +96,12 @@ def decode_route_request(message: pb2.RouteRequest) -> RouteQuery:
 
 def encode_route_request(query: RouteQuery) -> pb2.RouteRequest:
     """Return a turn that wants a node as a message."""
+    positions = query.keys.positions
     return pb2.RouteRequest(
         session_id=query.session_id,
         namespace_id=query.namespace_id,
-        keys=block.encode_keys(query.keys),
+        keys=block.encode_keys(query.keys.keys),
+        key_positions=() if isinstance(positions, range) else positions,
         cache_hint=_HINT[query.hint],
         prompt_tokens=query.prompt_tokens,
         block_size=query.block_size,
@@ -106,6 +116,10 @@ def encode_route_response(route: Route) -> pb2.RouteResponse:
         matched_by_tier=block.encode_counts(route.matched),
         home_node_id=route.home_node_id,
         reason=_REASON[route.reason],
+        pull_from=[
+            pb2.PullSource(node=encode_endpoint(source.node), blocks=source.blocks)
+            for source in route.pull_from
+        ],
     )
 
 
@@ -121,6 +135,9 @@ def decode_route_response(message: pb2.RouteResponse) -> Route:
         matched=block.decode_counts(message.matched_by_tier),
         home_node_id=check_node_id(message.home_node_id),
         reason=_REASON_OF.get(message.reason, PlacementReason.OTHER),
+        pull_from=tuple(
+            PullSource(decode_endpoint(source.node), source.blocks) for source in message.pull_from
+        ),
     )
 
 
@@ -206,6 +223,7 @@ def encode_list_nodes_response(nodes: Sequence[NodeStatus]) -> pb2.ListNodesResp
             calls_in_flight=node.load.calls_in_flight,
             indexed_blocks=node.indexed_blocks,
             sessions=node.sessions,
+            uncached_tokens=node.uncached_tokens,
         )
         status.silence.FromNanoseconds(round(node.silence_s * 1e9))
     return response
@@ -223,9 +241,20 @@ def decode_list_nodes_response(message: pb2.ListNodesResponse) -> list[NodeStatu
             indexed_blocks=node.indexed_blocks,
             sessions=node.sessions,
             silence_s=node.silence.ToNanoseconds() / 1e9,
+            uncached_tokens=node.uncached_tokens,
         )
         for node in message.nodes
     ]
+
+
+def encode_drain_node_request(node_id: NodeId, *, is_cancelled: bool) -> pb2.DrainNodeRequest:
+    """Return the wish that a node leave, or stay after all, as a message."""
+    return pb2.DrainNodeRequest(node_id=node_id, is_cancelled=is_cancelled)
+
+
+def decode_drain_node_request(message: pb2.DrainNodeRequest) -> tuple[NodeId, bool]:
+    """Return the node, and whether it shall stay after all; raises BadInputError."""
+    return check_node_id(message.node_id), message.is_cancelled
 
 
 def encode_list_sessions_request(limit: int) -> pb2.ListSessionsRequest:
@@ -275,6 +304,13 @@ def decode_list_sessions_response(message: pb2.ListSessionsResponse) -> list[Ses
         )
         for session in message.sessions
     ]
+
+
+def _sampled_keys(message: pb2.RouteRequest) -> SampledKeys:
+    keys = block.decode_keys(message.keys)
+    if not message.key_positions:
+        return SampledKeys.all_of(keys)
+    return SampledKeys(keys, tuple(message.key_positions))
 
 
 def _checked_block_size(block_size: int) -> int:

@@ -29,8 +29,8 @@ All figures are little endian.
 """
 
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import xxhash
 
@@ -48,13 +48,13 @@ FRAME_VERSION = 1
 _MAGIC = b"HearthKV"
 _FIELDS = struct.Struct("<8sHBBB3x32s32s32sI4xQQQ40x")
 _SEAL = struct.Struct("<Q")
+_SEALED = struct.Struct(_FIELDS.format + "Q")
 
-assert _FIELDS.size + _SEAL.size == FRAME_BYTES
+assert _SEALED.size == FRAME_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class BlockFrame:
-    """What is stored of a block beside its payload."""
+class BlockFrame(NamedTuple):
+    """What is stored of a block beside its payload. A tuple for the reason that `BlockRef` is."""
 
     spec: NamespaceSpec
     key: bytes
@@ -69,14 +69,9 @@ class BlockFrame:
 
     def ref(self, tier: Tier) -> BlockRef:
         """The copy, as the catalog knows it."""
+        spec, key, parent_key, checksum, sequence = self
         return BlockRef(
-            namespace_id=self.spec.namespace_id,
-            key=self.key,
-            parent_key=self.parent_key,
-            tier=tier,
-            sequence=self.sequence,
-            checksum=self.checksum,
-            size_bytes=self.spec.block_bytes,
+            spec.namespace_id, key, parent_key, tier, sequence, checksum, spec.block_bytes
         )
 
     def is_of(self, ref: BlockRef) -> bool:
@@ -127,7 +122,6 @@ def decode_frame(stored: bytes | bytearray | memoryview) -> BlockFrame:
     """
     if len(stored) < FRAME_BYTES:
         raise FrameError(f"frame is {len(stored)} bytes, must be {FRAME_BYTES}")
-    fields = memoryview(stored)[: _FIELDS.size]
     (
         magic,
         version,
@@ -141,13 +135,13 @@ def decode_frame(stored: bytes | bytearray | memoryview) -> BlockFrame:
         block_bytes,
         checksum,
         sequence,
-    ) = _FIELDS.unpack(fields)
+        sealed,
+    ) = _SEALED.unpack_from(stored)
     if magic != _MAGIC:
         raise FrameError(f"frame starts with {magic!r}, must start with {_MAGIC!r}")
     if version != FRAME_VERSION:
         raise FrameError(f"frame has version {version}, must be {FRAME_VERSION}")
-    (sealed,) = _SEAL.unpack_from(stored, _FIELDS.size)
-    found = xxhash.xxh3_64_intdigest(fields)
+    found = xxhash.xxh3_64_intdigest(stored[: _FIELDS.size])
     if found != sealed:
         raise FrameError(f"frame has checksum {found:016x}, its seal says {sealed:016x}")
     try:

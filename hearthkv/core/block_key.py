@@ -16,9 +16,11 @@ import hashlib
 import struct
 import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import lt
 from typing import Protocol
 
 from hearthkv.core.errors import BadInputError, BadKeysError
@@ -105,6 +107,55 @@ class PackedKeys:
         if len(widths) > 1:
             raise BadKeysError(f"keys have widths {sorted(widths)}, must have one")
         return cls(b"".join(keys), widths.pop())
+
+
+@dataclass(frozen=True, slots=True)
+class SampledKeys:
+    """
+    Some keys of one prompt, or all of them: enough to find who holds how much of it.
+
+    A key stands for its block and all before, so a search over some of a prompt's keys finds a
+    match that is short by less than one gap between them.
+
+    Raises:
+        BadKeysError: If there is not one position for each key, or they do not ascend from 1 on.
+    """
+
+    keys: PackedKeys
+    positions: Sequence[int]
+    """For each key the number of leading blocks that it stands for; the last one is the number
+    of the prompt's full blocks."""
+
+    def __post_init__(self) -> None:
+        positions = self.positions
+        if len(positions) != len(self.keys):
+            raise BadKeysError(
+                f"{len(self.keys)} keys have {len(positions)} positions, must be one each"
+            )
+        if isinstance(positions, range):
+            return
+        if positions and positions[0] < 1:
+            raise BadKeysError(f"first key position is {positions[0]}, must be >= 1")
+        if not all(map(lt, positions, positions[1:])):
+            raise BadKeysError("key positions do not ascend, each must be over the one before")
+
+    @classmethod
+    def all_of(cls, keys: PackedKeys) -> "SampledKeys":
+        """All keys of a prompt, from block 0 on."""
+        return cls(keys, range(1, len(keys) + 1))
+
+    @property
+    def blocks(self) -> int:
+        """Full blocks of the prompt, as far as there are keys."""
+        return self.positions[-1] if self.positions else 0
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def up_to(self, blocks: int) -> "SampledKeys":
+        """The samples of the first `blocks` blocks."""
+        count = bisect_right(self.positions, blocks)
+        return SampledKeys(self.keys.slice(0, count), self.positions[:count])
 
 
 def root_key(namespace_id: bytes) -> bytes:

@@ -1,17 +1,18 @@
 """The name of one copy of one block: what a catalog, a store and a client mean by it. Pure."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hearthkv.core.tier import Tier
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRef:
+class BlockRef(NamedTuple):
     """
     One copy of one block in the store of one tier.
 
     A store names a copy by namespace, key *and* sequence. So the erasure of an old copy can
     come as late as it likes: it never hits a copy that was written after it.
+
+    A tuple, since a start makes one for each block: it costs a fifth of a frozen dataclass.
     """
 
     namespace_id: bytes

@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass, field
 
-from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_key import PackedKeys, SampledKeys
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierCounts, TierUsage
 
@@ -23,6 +23,8 @@ class PlacementReason(enum.Enum):
     HOME = "home"
     PREFIX = "prefix"
     FAILOVER = "failover"
+    SPILL = "spill"
+    DRAIN = "drain"
     OTHER = "other"
     """Read from a router that is newer than its reader; never decided here."""
 
@@ -32,6 +34,7 @@ class NodeState(enum.Enum):
 
     LIVE = "live"
     SUSPECT = "suspect"
+    DRAINING = "draining"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,20 @@ class RouteQuery:
 
     session_id: SessionId
     namespace_id: bytes
-    keys: PackedKeys
+    keys: SampledKeys
     hint: CacheHint
     prompt_tokens: int
     block_size: int
     """Tokens in a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullSource:
+    """A node to fetch a prefix from."""
+
+    node: NodeEndpoint
+    blocks: int
+    """Leading blocks of the prompt that it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,8 @@ class Route:
     matched: TierCounts
     home_node_id: NodeId
     reason: PlacementReason
+    pull_from: tuple[PullSource, ...] = ()
+    """Who holds more of the prompt than `node`, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,10 @@ class NodeLoad:
 
     tiers: tuple[TierUsage, ...] = ()
     calls_in_flight: int = 0
+    uncached_tokens: int = 0
+    """Prompt tokens of the turns under way that were not held."""
+
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +123,8 @@ class NodeStatus:
     indexed_blocks: int
     sessions: int
     silence_s: float
+    uncached_tokens: int = 0
+    """Prompt tokens that its engine has yet to compute, as the router reckons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +178,15 @@ class EventBatch:
     events: tuple[BlockEvent, ...] = field(default=())
 
 
-NodeMessage = NodeHello | SnapshotPart | EventBatch | NodeLoad
+@dataclass(frozen=True, slots=True)
+class SessionMoved:
+    """A session's blocks are whole on another node now, and its turns belong there."""
+
+    session_id: SessionId
+    node_id: NodeId
+
+
+NodeMessage = NodeHello | SnapshotPart | EventBatch | NodeLoad | SessionMoved
 """What a node says on the membership stream."""
 
 
@@ -187,11 +215,29 @@ class ResyncOrder:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchOrder:
-    """The router expects a turn on these blocks at once."""
+    """The router expects a turn at once on the prefix that ends in `tip_key`."""
 
     namespace_id: bytes
-    keys: PackedKeys
+    tip_key: bytes
 
 
-RouterMessage = Welcome | EventsAck | ResyncOrder | PrefetchOrder
+@dataclass(frozen=True, slots=True)
+class PullOrder:
+    """The node is to fetch a prefix from another node."""
+
+    namespace_id: bytes
+    tip_key: bytes
+    blocks: int
+    source_address: str
+    session_id: SessionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOrder:
+    """The node is to hand its sessions over and leave, or to stay after all."""
+
+    is_cancelled: bool = False
+
+
+RouterMessage = Welcome | EventsAck | ResyncOrder | PrefetchOrder | PullOrder | DrainOrder
 """What a router says on the membership stream."""

@@ -121,6 +121,42 @@ TURN_END_FINAL: TurnEnd.ValueType  # 3
 """There is no next turn: the session ended, or the sub-agent was closed."""
 Global___TurnEnd: _TypeAlias = TurnEnd  # noqa: Y015
 
+class _PullEnd:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PullEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PullEnd.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PULL_END_UNSPECIFIED: _PullEnd.ValueType  # 0
+    """It has not."""
+    PULL_END_COMPLETE: _PullEnd.ValueType  # 1
+    """The whole prefix is held."""
+    PULL_END_MISS: _PullEnd.ValueType  # 2
+    """The source does not hold the next block, or nothing is under way."""
+    PULL_END_UNAVAILABLE: _PullEnd.ValueType  # 3
+    """The source does not answer."""
+    PULL_END_NO_ROOM: _PullEnd.ValueType  # 4
+    """The node has no room, or no store, for the next block."""
+    PULL_END_BUSY: _PullEnd.ValueType  # 5
+    """The node has too many pulls under way."""
+
+class PullEnd(_PullEnd, metaclass=_PullEndEnumTypeWrapper):
+    """Why a pull ended."""
+
+PULL_END_UNSPECIFIED: PullEnd.ValueType  # 0
+"""It has not."""
+PULL_END_COMPLETE: PullEnd.ValueType  # 1
+"""The whole prefix is held."""
+PULL_END_MISS: PullEnd.ValueType  # 2
+"""The source does not hold the next block, or nothing is under way."""
+PULL_END_UNAVAILABLE: PullEnd.ValueType  # 3
+"""The source does not answer."""
+PULL_END_NO_ROOM: PullEnd.ValueType  # 4
+"""The node has no room, or no store, for the next block."""
+PULL_END_BUSY: PullEnd.ValueType  # 5
+"""The node has too many pulls under way."""
+Global___PullEnd: _TypeAlias = PullEnd  # noqa: Y015
+
 @_typing.final
 class MatchRequest(_message.Message):
     """Asks for the longest held prefix."""
@@ -157,8 +193,13 @@ class MatchResponse(_message.Message):
 
     MATCHED_BLOCKS_FIELD_NUMBER: _builtins.int
     MATCHED_BY_TIER_FIELD_NUMBER: _builtins.int
+    ARRIVING_BLOCKS_FIELD_NUMBER: _builtins.int
     matched_blocks: _builtins.int
     """Leading blocks held, in whatever tier."""
+    arriving_blocks: _builtins.int
+    """Leading blocks that are held or on their way from another node; at least
+    `matched_blocks`. `Pull` waits for them.
+    """
     @_builtins.property
     def matched_by_tier(self) -> _containers.RepeatedCompositeFieldContainer[_block_pb2.TierBlocks]:
         """The same, by tier."""
@@ -168,10 +209,11 @@ class MatchResponse(_message.Message):
         *,
         matched_blocks: _builtins.int = ...,
         matched_by_tier: _abc.Iterable[_block_pb2.TierBlocks] | None = ...,
+        arriving_blocks: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["matched_blocks", b"matched_blocks", "matched_by_tier", b"matched_by_tier"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arriving_blocks", b"arriving_blocks", "matched_blocks", b"matched_blocks", "matched_by_tier", b"matched_by_tier"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -562,6 +604,178 @@ class EndTurnResponse(_message.Message):
 Global___EndTurnResponse: _TypeAlias = EndTurnResponse  # noqa: Y015
 
 @_typing.final
+class PullRequest(_message.Message):
+    """Asks that a prefix be fetched from another node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_ID_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    TIP_KEY_FIELD_NUMBER: _builtins.int
+    SOURCE_ADDRESS_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    namespace_id: _builtins.bytes
+    """The namespace."""
+    tip_key: _builtins.bytes
+    """The last block of the prefix, where the caller does not know the keys: the node
+    asks the source for them.
+    """
+    source_address: _builtins.str
+    """Whom to fetch it from, host:port. Empty: only wait for what is under way."""
+    session_id: _builtins.str
+    """Session on whose behalf it is fetched; may be empty."""
+    @_builtins.property
+    def keys(self) -> _block_pb2.PackedKeys:
+        """Keys of the prefix, from block 0 on. May be empty where `tip_key` is given."""
+
+    def __init__(
+        self,
+        *,
+        namespace_id: _builtins.bytes = ...,
+        keys: _block_pb2.PackedKeys | None = ...,
+        tip_key: _builtins.bytes = ...,
+        source_address: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace_id", b"namespace_id", "session_id", b"session_id", "source_address", b"source_address", "tip_key", b"tip_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullRequest: _TypeAlias = PullRequest  # noqa: Y015
+
+@_typing.final
+class PullProgress(_message.Message):
+    """How far a pull has come."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HELD_BLOCKS_FIELD_NUMBER: _builtins.int
+    PULLED_BLOCKS_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    held_blocks: _builtins.int
+    """Leading blocks of the prefix that the node holds now."""
+    pulled_blocks: _builtins.int
+    """Blocks that this pull has fetched so far."""
+    end: Global___PullEnd.ValueType
+    """Set in the last message."""
+    def __init__(
+        self,
+        *,
+        held_blocks: _builtins.int = ...,
+        pulled_blocks: _builtins.int = ...,
+        end: Global___PullEnd.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "held_blocks", b"held_blocks", "pulled_blocks", b"pulled_blocks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullProgress: _TypeAlias = PullProgress  # noqa: Y015
+
+@_typing.final
+class LineageRequest(_message.Message):
+    """Asks for the keys of a prefix."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_ID_FIELD_NUMBER: _builtins.int
+    TIP_KEY_FIELD_NUMBER: _builtins.int
+    namespace_id: _builtins.bytes
+    """The namespace."""
+    tip_key: _builtins.bytes
+    """Its last block."""
+    def __init__(
+        self,
+        *,
+        namespace_id: _builtins.bytes = ...,
+        tip_key: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["namespace_id", b"namespace_id", "tip_key", b"tip_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LineageRequest: _TypeAlias = LineageRequest  # noqa: Y015
+
+@_typing.final
+class LineageResponse(_message.Message):
+    """The keys of a prefix."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def namespace(self) -> _block_pb2.NamespaceSpec:
+        """The namespace; absent where the block is not held."""
+
+    @_builtins.property
+    def keys(self) -> _block_pb2.PackedKeys:
+        """Keys from block 0 on; none where the block is not held."""
+
+    def __init__(
+        self,
+        *,
+        namespace: _block_pb2.NamespaceSpec | None = ...,
+        keys: _block_pb2.PackedKeys | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace", b"namespace"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace", b"namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LineageResponse: _TypeAlias = LineageResponse  # noqa: Y015
+
+@_typing.final
+class DrainRequest(_message.Message):
+    """Asks that the node leave."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_CANCELLED_FIELD_NUMBER: _builtins.int
+    is_cancelled: _builtins.bool
+    """Whether it shall stay after all."""
+    def __init__(
+        self,
+        *,
+        is_cancelled: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_cancelled", b"is_cancelled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainRequest: _TypeAlias = DrainRequest  # noqa: Y015
+
+@_typing.final
+class DrainResponse(_message.Message):
+    """The node is about to leave."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    sessions: _builtins.int
+    """Sessions that are not handed over yet."""
+    def __init__(
+        self,
+        *,
+        sessions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainResponse: _TypeAlias = DrainResponse  # noqa: Y015
+
+@_typing.final
 class SessionBlocks(_message.Message):
     """The blocks of one session."""
 
@@ -726,6 +940,7 @@ class DescribeResponse(_message.Message):
     NAMESPACES_FIELD_NUMBER: _builtins.int
     PINS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    IS_DRAINING_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     """The node's name."""
     epoch: _builtins.int
@@ -734,6 +949,8 @@ class DescribeResponse(_message.Message):
     """Pins that are in force."""
     version: _builtins.str
     """Version of the software."""
+    is_draining: _builtins.bool
+    """Whether the node is about to leave."""
     @_builtins.property
     def tiers(self) -> _containers.RepeatedCompositeFieldContainer[_block_pb2.TierUsage]:
         """DRAM and SSD."""
@@ -751,10 +968,11 @@ class DescribeResponse(_message.Message):
         namespaces: _abc.Iterable[Global___NamespaceUsage] | None = ...,
         pins: _builtins.int = ...,
         version: _builtins.str = ...,
+        is_draining: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "namespaces", b"namespaces", "node_id", b"node_id", "pins", b"pins", "tiers", b"tiers", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "is_draining", b"is_draining", "namespaces", b"namespaces", "node_id", b"node_id", "pins", b"pins", "tiers", b"tiers", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -44,6 +44,8 @@ class CacheNodeStub(object):
     keeps one from eviction for a while.
     6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
     blocks are lifted to DRAM, and again shortly before it is expected.
+    7. `Pull` has the node fetch a prefix from another node, and `Drain` has it hand all
+    it holds to other nodes and leave.
     """
 
     def __init__(self, channel):
@@ -87,6 +89,21 @@ class CacheNodeStub(object):
                 request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnRequest.SerializeToString,
                 response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnResponse.FromString,
                 _registered_method=True)
+        self.Pull = channel.unary_stream(
+                '/hearthkv.v1.CacheNode/Pull',
+                request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.PullRequest.SerializeToString,
+                response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.PullProgress.FromString,
+                _registered_method=True)
+        self.Lineage = channel.unary_unary(
+                '/hearthkv.v1.CacheNode/Lineage',
+                request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.LineageRequest.SerializeToString,
+                response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.LineageResponse.FromString,
+                _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/hearthkv.v1.CacheNode/Drain',
+                request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.DrainRequest.SerializeToString,
+                response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.DrainResponse.FromString,
+                _registered_method=True)
         self.Drop = channel.unary_unary(
                 '/hearthkv.v1.CacheNode/Drop',
                 request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.DropRequest.SerializeToString,
@@ -118,6 +135,8 @@ class CacheNodeServicer(object):
     keeps one from eviction for a while.
     6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
     blocks are lifted to DRAM, and again shortly before it is expected.
+    7. `Pull` has the node fetch a prefix from another node, and `Drain` has it hand all
+    it holds to other nodes and leave.
     """
 
     def Match(self, request, context):
@@ -164,6 +183,28 @@ class CacheNodeServicer(object):
 
     def EndTurn(self, request, context):
         """Say how a session's turn ended, so that its blocks are there when it returns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Pull(self, request, context):
+        """Fetch a prefix from another node; the stream tells how far it has come. Who asks for
+        what is under way joins it; who goes away ends it only where nobody else waits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Lineage(self, request, context):
+        """Give the keys of the prefix that ends in a block.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Drain(self, request, context):
+        """Hand the sessions and their blocks to other nodes, and take no new ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -221,6 +262,21 @@ def add_CacheNodeServicer_to_server(servicer, server):
                     request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnRequest.FromString,
                     response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.EndTurnResponse.SerializeToString,
             ),
+            'Pull': grpc.unary_stream_rpc_method_handler(
+                    servicer.Pull,
+                    request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.PullRequest.FromString,
+                    response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.PullProgress.SerializeToString,
+            ),
+            'Lineage': grpc.unary_unary_rpc_method_handler(
+                    servicer.Lineage,
+                    request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.LineageRequest.FromString,
+                    response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.LineageResponse.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.DrainRequest.FromString,
+                    response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.DrainResponse.SerializeToString,
+            ),
             'Drop': grpc.unary_unary_rpc_method_handler(
                     servicer.Drop,
                     request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.DropRequest.FromString,
@@ -258,6 +314,8 @@ class CacheNode(object):
     keeps one from eviction for a while.
     6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
     blocks are lifted to DRAM, and again shortly before it is expected.
+    7. `Pull` has the node fetch a prefix from another node, and `Drain` has it hand all
+    it holds to other nodes and leave.
     """
 
     @staticmethod
@@ -439,6 +497,87 @@ class CacheNode(object):
             '/hearthkv.v1.CacheNode/EndTurn',
             hearthkv_dot_v1_dot_cache__node__pb2.EndTurnRequest.SerializeToString,
             hearthkv_dot_v1_dot_cache__node__pb2.EndTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pull(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/hearthkv.v1.CacheNode/Pull',
+            hearthkv_dot_v1_dot_cache__node__pb2.PullRequest.SerializeToString,
+            hearthkv_dot_v1_dot_cache__node__pb2.PullProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Lineage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hearthkv.v1.CacheNode/Lineage',
+            hearthkv_dot_v1_dot_cache__node__pb2.LineageRequest.SerializeToString,
+            hearthkv_dot_v1_dot_cache__node__pb2.LineageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hearthkv.v1.CacheNode/Drain',
+            hearthkv_dot_v1_dot_cache__node__pb2.DrainRequest.SerializeToString,
+            hearthkv_dot_v1_dot_cache__node__pb2.DrainResponse.FromString,
             options,
             channel_credentials,
             insecure,

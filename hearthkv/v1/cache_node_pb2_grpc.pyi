@@ -45,6 +45,8 @@ class CacheNodeStub:
          keeps one from eviction for a while.
       6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
          blocks are lifted to DRAM, and again shortly before it is expected.
+      7. `Pull` has the node fetch a prefix from another node, and `Drain` has it hand all
+         it holds to other nodes and leave.
     """
 
     @_typing.overload
@@ -65,6 +67,14 @@ class CacheNodeStub:
     """End a pin before its time."""
     EndTurn: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.EndTurnRequest, _cache_node_pb2.EndTurnResponse]
     """Say how a session's turn ended, so that its blocks are there when it returns."""
+    Pull: _grpc.UnaryStreamMultiCallable[_cache_node_pb2.PullRequest, _cache_node_pb2.PullProgress]
+    """Fetch a prefix from another node; the stream tells how far it has come. Who asks for
+    what is under way joins it; who goes away ends it only where nobody else waits.
+    """
+    Lineage: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.LineageRequest, _cache_node_pb2.LineageResponse]
+    """Give the keys of the prefix that ends in a block."""
+    Drain: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.DrainRequest, _cache_node_pb2.DrainResponse]
+    """Hand the sessions and their blocks to other nodes, and take no new ones."""
     Drop: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.DropRequest, _cache_node_pb2.DropResponse]
     """Forget blocks, and all that hang on them."""
     Describe: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.DescribeRequest, _cache_node_pb2.DescribeResponse]
@@ -90,6 +100,8 @@ class CacheNodeAsyncStub(CacheNodeStub):
          keeps one from eviction for a while.
       6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
          blocks are lifted to DRAM, and again shortly before it is expected.
+      7. `Pull` has the node fetch a prefix from another node, and `Drain` has it hand all
+         it holds to other nodes and leave.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -107,6 +119,14 @@ class CacheNodeAsyncStub(CacheNodeStub):
     """End a pin before its time."""
     EndTurn: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.EndTurnRequest, _cache_node_pb2.EndTurnResponse]  # type: ignore[assignment]
     """Say how a session's turn ended, so that its blocks are there when it returns."""
+    Pull: _aio.UnaryStreamMultiCallable[_cache_node_pb2.PullRequest, _cache_node_pb2.PullProgress]  # type: ignore[assignment]
+    """Fetch a prefix from another node; the stream tells how far it has come. Who asks for
+    what is under way joins it; who goes away ends it only where nobody else waits.
+    """
+    Lineage: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.LineageRequest, _cache_node_pb2.LineageResponse]  # type: ignore[assignment]
+    """Give the keys of the prefix that ends in a block."""
+    Drain: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.DrainRequest, _cache_node_pb2.DrainResponse]  # type: ignore[assignment]
+    """Hand the sessions and their blocks to other nodes, and take no new ones."""
     Drop: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.DropRequest, _cache_node_pb2.DropResponse]  # type: ignore[assignment]
     """Forget blocks, and all that hang on them."""
     Describe: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.DescribeRequest, _cache_node_pb2.DescribeResponse]  # type: ignore[assignment]
@@ -131,6 +151,8 @@ class CacheNodeServicer(metaclass=_abc_1.ABCMeta):
          keeps one from eviction for a while.
       6. `EndTurn` says how the turn ended. A session that called a tool is back soon: its
          blocks are lifted to DRAM, and again shortly before it is expected.
+      7. `Pull` has the node fetch a prefix from another node, and `Drain` has it hand all
+         it holds to other nodes and leave.
     """
 
     @_abc_1.abstractmethod
@@ -188,6 +210,32 @@ class CacheNodeServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cache_node_pb2.EndTurnResponse, _abc.Awaitable[_cache_node_pb2.EndTurnResponse]]:
         """Say how a session's turn ended, so that its blocks are there when it returns."""
+
+    @_abc_1.abstractmethod
+    def Pull(
+        self,
+        request: _cache_node_pb2.PullRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_cache_node_pb2.PullProgress], _abc.AsyncIterator[_cache_node_pb2.PullProgress]]:
+        """Fetch a prefix from another node; the stream tells how far it has come. Who asks for
+        what is under way joins it; who goes away ends it only where nobody else waits.
+        """
+
+    @_abc_1.abstractmethod
+    def Lineage(
+        self,
+        request: _cache_node_pb2.LineageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cache_node_pb2.LineageResponse, _abc.Awaitable[_cache_node_pb2.LineageResponse]]:
+        """Give the keys of the prefix that ends in a block."""
+
+    @_abc_1.abstractmethod
+    def Drain(
+        self,
+        request: _cache_node_pb2.DrainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cache_node_pb2.DrainResponse, _abc.Awaitable[_cache_node_pb2.DrainResponse]]:
+        """Hand the sessions and their blocks to other nodes, and take no new ones."""
 
     @_abc_1.abstractmethod
     def Drop(

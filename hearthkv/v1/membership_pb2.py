@@ -26,15 +26,15 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from hearthkv.v1 import block_pb2 as hearthkv_dot_v1_dot_block__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chearthkv/v1/membership.proto\x12\x0bhearthkv.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17hearthkv/v1/block.proto\"q\n\tNodeHello\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x12\n\nengine_url\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x06\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12\x0f\n\x07version\x18\x06 \x01(\t\"\x8f\x01\n\x0cSnapshotPart\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12\x1f\n\x04tier\x18\x02 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12%\n\x04keys\x18\x03 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12\x10\n\x08is_first\x18\x04 \x01(\x08\x12\x0f\n\x07is_last\x18\x05 \x01(\x08\"\x95\x01\n\nBlockEvent\x12)\n\x04kind\x18\x01 \x01(\x0e\x32\x1b.hearthkv.v1.BlockEventKind\x12\x14\n\x0cnamespace_id\x18\x02 \x01(\x0c\x12\x1f\n\x04tier\x18\x03 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12%\n\x04keys\x18\x04 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"H\n\x0b\x42lockEvents\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x17.hearthkv.v1.BlockEvent\"]\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12%\n\x05tiers\x18\x02 \x03(\x0b\x32\x16.hearthkv.v1.TierUsage\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\r\"\xc9\x01\n\x0bJoinRequest\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.hearthkv.v1.NodeHelloH\x00\x12-\n\x08snapshot\x18\x02 \x01(\x0b\x32\x19.hearthkv.v1.SnapshotPartH\x00\x12*\n\x06\x65vents\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.BlockEventsH\x00\x12+\n\theartbeat\x18\x04 \x01(\x0b\x32\x16.hearthkv.v1.HeartbeatH\x00\x42\t\n\x07message\"3\n\x07Welcome\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x1d\n\tEventsAck\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"C\n\x0bResyncOrder\x12\x19\n\x11\x65xpected_sequence\x18\x01 \x01(\x04\x12\x19\n\x11received_sequence\x18\x02 \x01(\x04\"L\n\rPrefetchOrder\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"\xc5\x01\n\x0cJoinResponse\x12\'\n\x07welcome\x18\x01 \x01(\x0b\x32\x14.hearthkv.v1.WelcomeH\x00\x12%\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x16.hearthkv.v1.EventsAckH\x00\x12*\n\x06resync\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.ResyncOrderH\x00\x12.\n\x08prefetch\x18\x04 \x01(\x0b\x32\x1a.hearthkv.v1.PrefetchOrderH\x00\x42\t\n\x07message*m\n\x0e\x42lockEventKind\x12 \n\x1c\x42LOCK_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x42LOCK_EVENT_KIND_STORED\x10\x01\x12\x1c\n\x18\x42LOCK_EVENT_KIND_REMOVED\x10\x02\x32M\n\nMembership\x12?\n\x04Join\x12\x18.hearthkv.v1.JoinRequest\x1a\x19.hearthkv.v1.JoinResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chearthkv/v1/membership.proto\x12\x0bhearthkv.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17hearthkv/v1/block.proto\"q\n\tNodeHello\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x12\n\nengine_url\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x06\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12\x0f\n\x07version\x18\x06 \x01(\t\"\x8f\x01\n\x0cSnapshotPart\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12\x1f\n\x04tier\x18\x02 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12%\n\x04keys\x18\x03 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12\x10\n\x08is_first\x18\x04 \x01(\x08\x12\x0f\n\x07is_last\x18\x05 \x01(\x08\"\x95\x01\n\nBlockEvent\x12)\n\x04kind\x18\x01 \x01(\x0e\x32\x1b.hearthkv.v1.BlockEventKind\x12\x14\n\x0cnamespace_id\x18\x02 \x01(\x0c\x12\x1f\n\x04tier\x18\x03 \x01(\x0e\x32\x11.hearthkv.v1.Tier\x12%\n\x04keys\x18\x04 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"H\n\x0b\x42lockEvents\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x17.hearthkv.v1.BlockEvent\"\x8b\x01\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12%\n\x05tiers\x18\x02 \x03(\x0b\x32\x16.hearthkv.v1.TierUsage\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\r\x12\x17\n\x0funcached_tokens\x18\x04 \x01(\x04\x12\x13\n\x0bis_draining\x18\x05 \x01(\x08\"3\n\x0cSessionMoved\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\"\xf5\x01\n\x0bJoinRequest\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.hearthkv.v1.NodeHelloH\x00\x12-\n\x08snapshot\x18\x02 \x01(\x0b\x32\x19.hearthkv.v1.SnapshotPartH\x00\x12*\n\x06\x65vents\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.BlockEventsH\x00\x12+\n\theartbeat\x18\x04 \x01(\x0b\x32\x16.hearthkv.v1.HeartbeatH\x00\x12*\n\x05moved\x18\x05 \x01(\x0b\x32\x19.hearthkv.v1.SessionMovedH\x00\x42\t\n\x07message\"3\n\x07Welcome\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x1d\n\tEventsAck\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"C\n\x0bResyncOrder\x12\x19\n\x11\x65xpected_sequence\x18\x01 \x01(\x04\x12\x19\n\x11received_sequence\x18\x02 \x01(\x04\"B\n\rPrefetchOrder\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12\x0f\n\x07tip_key\x18\x03 \x01(\x0cJ\x04\x08\x02\x10\x03R\x04keys\"n\n\tPullOrder\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12\x0f\n\x07tip_key\x18\x02 \x01(\x0c\x12\x0e\n\x06\x62locks\x18\x03 \x01(\r\x12\x16\n\x0esource_address\x18\x04 \x01(\t\x12\x12\n\nsession_id\x18\x05 \x01(\t\"\"\n\nDrainOrder\x12\x14\n\x0cis_cancelled\x18\x01 \x01(\x08\"\x97\x02\n\x0cJoinResponse\x12\'\n\x07welcome\x18\x01 \x01(\x0b\x32\x14.hearthkv.v1.WelcomeH\x00\x12%\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x16.hearthkv.v1.EventsAckH\x00\x12*\n\x06resync\x18\x03 \x01(\x0b\x32\x18.hearthkv.v1.ResyncOrderH\x00\x12.\n\x08prefetch\x18\x04 \x01(\x0b\x32\x1a.hearthkv.v1.PrefetchOrderH\x00\x12&\n\x04pull\x18\x05 \x01(\x0b\x32\x16.hearthkv.v1.PullOrderH\x00\x12(\n\x05\x64rain\x18\x06 \x01(\x0b\x32\x17.hearthkv.v1.DrainOrderH\x00\x42\t\n\x07message*m\n\x0e\x42lockEventKind\x12 \n\x1c\x42LOCK_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x42LOCK_EVENT_KIND_STORED\x10\x01\x12\x1c\n\x18\x42LOCK_EVENT_KIND_REMOVED\x10\x02\x32M\n\nMembership\x12?\n\x04Join\x12\x18.hearthkv.v1.JoinRequest\x1a\x19.hearthkv.v1.JoinResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hearthkv.v1.membership_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BLOCKEVENTKIND']._serialized_start=1319
-  _globals['_BLOCKEVENTKIND']._serialized_end=1428
+  _globals['_BLOCKEVENTKIND']._serialized_start=1683
+  _globals['_BLOCKEVENTKIND']._serialized_end=1792
   _globals['_NODEHELLO']._serialized_start=102
   _globals['_NODEHELLO']._serialized_end=215
   _globals['_SNAPSHOTPART']._serialized_start=218
@@ -43,20 +43,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BLOCKEVENT']._serialized_end=513
   _globals['_BLOCKEVENTS']._serialized_start=515
   _globals['_BLOCKEVENTS']._serialized_end=587
-  _globals['_HEARTBEAT']._serialized_start=589
-  _globals['_HEARTBEAT']._serialized_end=682
-  _globals['_JOINREQUEST']._serialized_start=685
-  _globals['_JOINREQUEST']._serialized_end=886
-  _globals['_WELCOME']._serialized_start=888
-  _globals['_WELCOME']._serialized_end=939
-  _globals['_EVENTSACK']._serialized_start=941
-  _globals['_EVENTSACK']._serialized_end=970
-  _globals['_RESYNCORDER']._serialized_start=972
-  _globals['_RESYNCORDER']._serialized_end=1039
-  _globals['_PREFETCHORDER']._serialized_start=1041
-  _globals['_PREFETCHORDER']._serialized_end=1117
-  _globals['_JOINRESPONSE']._serialized_start=1120
-  _globals['_JOINRESPONSE']._serialized_end=1317
-  _globals['_MEMBERSHIP']._serialized_start=1430
-  _globals['_MEMBERSHIP']._serialized_end=1507
+  _globals['_HEARTBEAT']._serialized_start=590
+  _globals['_HEARTBEAT']._serialized_end=729
+  _globals['_SESSIONMOVED']._serialized_start=731
+  _globals['_SESSIONMOVED']._serialized_end=782
+  _globals['_JOINREQUEST']._serialized_start=785
+  _globals['_JOINREQUEST']._serialized_end=1030
+  _globals['_WELCOME']._serialized_start=1032
+  _globals['_WELCOME']._serialized_end=1083
+  _globals['_EVENTSACK']._serialized_start=1085
+  _globals['_EVENTSACK']._serialized_end=1114
+  _globals['_RESYNCORDER']._serialized_start=1116
+  _globals['_RESYNCORDER']._serialized_end=1183
+  _globals['_PREFETCHORDER']._serialized_start=1185
+  _globals['_PREFETCHORDER']._serialized_end=1251
+  _globals['_PULLORDER']._serialized_start=1253
+  _globals['_PULLORDER']._serialized_end=1363
+  _globals['_DRAINORDER']._serialized_start=1365
+  _globals['_DRAINORDER']._serialized_end=1399
+  _globals['_JOINRESPONSE']._serialized_start=1402
+  _globals['_JOINRESPONSE']._serialized_end=1681
+  _globals['_MEMBERSHIP']._serialized_start=1794
+  _globals['_MEMBERSHIP']._serialized_end=1871
 # @@protoc_insertion_point(module_scope)

@@ -200,10 +200,18 @@ class Heartbeat(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     TIERS_FIELD_NUMBER: _builtins.int
     CALLS_IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    UNCACHED_TOKENS_FIELD_NUMBER: _builtins.int
+    IS_DRAINING_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Number of the last events message sent; 0 if none since the snapshot."""
     calls_in_flight: _builtins.int
     """Reads and writes under way."""
+    uncached_tokens: _builtins.int
+    """Prompt tokens of the turns under way that were not held: the engine beside the
+    node has them to compute.
+    """
+    is_draining: _builtins.bool
+    """Whether the node is about to leave."""
     @_builtins.property
     def tiers(self) -> _containers.RepeatedCompositeFieldContainer[_block_pb2.TierUsage]:
         """DRAM and SSD."""
@@ -214,14 +222,42 @@ class Heartbeat(_message.Message):
         sequence: _builtins.int = ...,
         tiers: _abc.Iterable[_block_pb2.TierUsage] | None = ...,
         calls_in_flight: _builtins.int = ...,
+        uncached_tokens: _builtins.int = ...,
+        is_draining: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls_in_flight", b"calls_in_flight", "sequence", b"sequence", "tiers", b"tiers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls_in_flight", b"calls_in_flight", "is_draining", b"is_draining", "sequence", b"sequence", "tiers", b"tiers", "uncached_tokens", b"uncached_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class SessionMoved(_message.Message):
+    """A session's blocks are whole on another node now, and its turns belong there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session."""
+    node_id: _builtins.str
+    """The node that has its blocks."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionMoved: _TypeAlias = SessionMoved  # noqa: Y015
 
 @_typing.final
 class JoinRequest(_message.Message):
@@ -233,6 +269,7 @@ class JoinRequest(_message.Message):
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    MOVED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___NodeHello:
         """The first message, and only there."""
@@ -249,6 +286,10 @@ class JoinRequest(_message.Message):
     def heartbeat(self) -> Global___Heartbeat:
         """A sign of life."""
 
+    @_builtins.property
+    def moved(self) -> Global___SessionMoved:
+        """A node that is about to leave has handed a session over."""
+
     def __init__(
         self,
         *,
@@ -256,12 +297,13 @@ class JoinRequest(_message.Message):
         snapshot: Global___SnapshotPart | None = ...,
         events: Global___BlockEvents | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
+        moved: Global___SessionMoved | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "moved", b"moved", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "moved", b"moved", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "snapshot", "events", "heartbeat"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "snapshot", "events", "heartbeat", "moved"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -346,26 +388,84 @@ class PrefetchOrder(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAMESPACE_ID_FIELD_NUMBER: _builtins.int
-    KEYS_FIELD_NUMBER: _builtins.int
+    TIP_KEY_FIELD_NUMBER: _builtins.int
     namespace_id: _builtins.bytes
     """The namespace."""
-    @_builtins.property
-    def keys(self) -> _block_pb2.PackedKeys:
-        """Keys from block 0 on."""
-
+    tip_key: _builtins.bytes
+    """The last block of the prefix."""
     def __init__(
         self,
         *,
         namespace_id: _builtins.bytes = ...,
-        keys: _block_pb2.PackedKeys | None = ...,
+        tip_key: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace_id", b"namespace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["namespace_id", b"namespace_id", "tip_key", b"tip_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PrefetchOrder: _TypeAlias = PrefetchOrder  # noqa: Y015
+
+@_typing.final
+class PullOrder(_message.Message):
+    """The node is to fetch a prefix from another node, as far as it does not hold it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_ID_FIELD_NUMBER: _builtins.int
+    TIP_KEY_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
+    SOURCE_ADDRESS_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    namespace_id: _builtins.bytes
+    """The namespace."""
+    tip_key: _builtins.bytes
+    """The last block of the prefix."""
+    blocks: _builtins.int
+    """Blocks of the prefix."""
+    source_address: _builtins.str
+    """Whom to fetch it from, host:port."""
+    session_id: _builtins.str
+    """The session that will read it; may be empty."""
+    def __init__(
+        self,
+        *,
+        namespace_id: _builtins.bytes = ...,
+        tip_key: _builtins.bytes = ...,
+        blocks: _builtins.int = ...,
+        source_address: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "namespace_id", b"namespace_id", "session_id", b"session_id", "source_address", b"source_address", "tip_key", b"tip_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullOrder: _TypeAlias = PullOrder  # noqa: Y015
+
+@_typing.final
+class DrainOrder(_message.Message):
+    """The node is to leave: it copies its sessions' blocks to other nodes, and says so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_CANCELLED_FIELD_NUMBER: _builtins.int
+    is_cancelled: _builtins.bool
+    """Whether it shall stay after all."""
+    def __init__(
+        self,
+        *,
+        is_cancelled: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_cancelled", b"is_cancelled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainOrder: _TypeAlias = DrainOrder  # noqa: Y015
 
 @_typing.final
 class JoinResponse(_message.Message):
@@ -377,6 +477,8 @@ class JoinResponse(_message.Message):
     ACK_FIELD_NUMBER: _builtins.int
     RESYNC_FIELD_NUMBER: _builtins.int
     PREFETCH_FIELD_NUMBER: _builtins.int
+    PULL_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome:
         """The answer to the hello."""
@@ -393,6 +495,14 @@ class JoinResponse(_message.Message):
     def prefetch(self) -> Global___PrefetchOrder:
         """Lift these blocks to DRAM."""
 
+    @_builtins.property
+    def pull(self) -> Global___PullOrder:
+        """Fetch blocks that a turn will want, or many turns do."""
+
+    @_builtins.property
+    def drain(self) -> Global___DrainOrder:
+        """Leave, or stay after all."""
+
     def __init__(
         self,
         *,
@@ -400,12 +510,14 @@ class JoinResponse(_message.Message):
         ack: Global___EventsAck | None = ...,
         resync: Global___ResyncOrder | None = ...,
         prefetch: Global___PrefetchOrder | None = ...,
+        pull: Global___PullOrder | None = ...,
+        drain: Global___DrainOrder | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "message", b"message", "prefetch", b"prefetch", "resync", b"resync", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "drain", b"drain", "message", b"message", "prefetch", b"prefetch", "pull", b"pull", "resync", b"resync", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "message", b"message", "prefetch", b"prefetch", "resync", b"resync", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "drain", b"drain", "message", b"message", "prefetch", b"prefetch", "pull", b"pull", "resync", b"resync", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "ack", "resync", "prefetch"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "ack", "resync", "prefetch", "pull", "drain"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 

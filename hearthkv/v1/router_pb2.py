@@ -26,51 +26,57 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from hearthkv.v1 import block_pb2 as hearthkv_dot_v1_dot_block__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18hearthkv/v1/router.proto\x12\x0bhearthkv.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17hearthkv/v1/block.proto\"\x8a\x01\n\x0cNodeEndpoint\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x12\n\nengine_url\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x06\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12%\n\x05state\x18\x06 \x01(\x0e\x32\x16.hearthkv.v1.NodeState\"\xb6\x01\n\x0cRouteRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0cnamespace_id\x18\x02 \x01(\x0c\x12%\n\x04keys\x18\x03 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12*\n\ncache_hint\x18\x04 \x01(\x0e\x32\x16.hearthkv.v1.CacheHint\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x04\x12\x12\n\nblock_size\x18\x06 \x01(\r\"\xc6\x01\n\rRouteResponse\x12\'\n\x04node\x18\x01 \x01(\x0b\x32\x19.hearthkv.v1.NodeEndpoint\x12\x16\n\x0ematched_blocks\x18\x02 \x01(\r\x12\x30\n\x0fmatched_by_tier\x18\x03 \x03(\x0b\x32\x17.hearthkv.v1.TierBlocks\x12\x14\n\x0chome_node_id\x18\x04 \x01(\t\x12,\n\x06reason\x18\x05 \x01(\x0e\x32\x1c.hearthkv.v1.PlacementReason\"L\n\rLookupRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"f\n\tNodeMatch\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x16\n\x0ematched_blocks\x18\x02 \x01(\r\x12\x30\n\x0fmatched_by_tier\x18\x03 \x03(\x0b\x32\x17.hearthkv.v1.TierBlocks\"9\n\x0eLookupResponse\x12\'\n\x07matches\x18\x01 \x03(\x0b\x32\x16.hearthkv.v1.NodeMatch\"\'\n\x11\x45ndSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"%\n\x12\x45ndSessionResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"\x13\n\x11WatchNodesRequest\"O\n\x12WatchNodesResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12(\n\x05nodes\x18\x02 \x03(\x0b\x32\x19.hearthkv.v1.NodeEndpoint\"\x12\n\x10ListNodesRequest\"\xcf\x01\n\nNodeStatus\x12+\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x19.hearthkv.v1.NodeEndpoint\x12%\n\x05tiers\x18\x02 \x03(\x0b\x32\x16.hearthkv.v1.TierUsage\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\r\x12\x16\n\x0eindexed_blocks\x18\x04 \x01(\x04\x12\x10\n\x08sessions\x18\x05 \x01(\r\x12*\n\x07silence\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.hearthkv.v1.NodeStatus\"$\n\x13ListSessionsRequest\x12\r\n\x05limit\x18\x01 \x01(\r\"\x9b\x01\n\rSessionStatus\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\r\n\x05turns\x18\x03 \x01(\x04\x12\x15\n\rprompt_tokens\x18\x04 \x01(\x04\x12\x16\n\x0ematched_blocks\x18\x05 \x01(\r\x12\'\n\x04idle\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\\\n\x14ListSessionsResponse\x12,\n\x08sessions\x18\x01 \x03(\x0b\x32\x1a.hearthkv.v1.SessionStatus\x12\x16\n\x0esessions_total\x18\x02 \x01(\x04*i\n\tCacheHint\x12\x1a\n\x16\x43\x41\x43HE_HINT_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43\x41\x43HE_HINT_NONE\x10\x01\x12\x14\n\x10\x43\x41\x43HE_HINT_REUSE\x10\x02\x12\x15\n\x11\x43\x41\x43HE_HINT_BYPASS\x10\x03*\xa8\x01\n\x0fPlacementReason\x12 \n\x1cPLACEMENT_REASON_UNSPECIFIED\x10\x00\x12\x1c\n\x18PLACEMENT_REASON_SESSION\x10\x01\x12\x19\n\x15PLACEMENT_REASON_HOME\x10\x02\x12\x1b\n\x17PLACEMENT_REASON_PREFIX\x10\x03\x12\x1d\n\x19PLACEMENT_REASON_FAILOVER\x10\x04*T\n\tNodeState\x12\x1a\n\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fNODE_STATE_LIVE\x10\x01\x12\x16\n\x12NODE_STATE_SUSPECT\x10\x02\x32\xcc\x03\n\x06Router\x12>\n\x05Route\x12\x19.hearthkv.v1.RouteRequest\x1a\x1a.hearthkv.v1.RouteResponse\x12\x41\n\x06Lookup\x12\x1a.hearthkv.v1.LookupRequest\x1a\x1b.hearthkv.v1.LookupResponse\x12M\n\nEndSession\x12\x1e.hearthkv.v1.EndSessionRequest\x1a\x1f.hearthkv.v1.EndSessionResponse\x12O\n\nWatchNodes\x12\x1e.hearthkv.v1.WatchNodesRequest\x1a\x1f.hearthkv.v1.WatchNodesResponse0\x01\x12J\n\tListNodes\x12\x1d.hearthkv.v1.ListNodesRequest\x1a\x1e.hearthkv.v1.ListNodesResponse\x12S\n\x0cListSessions\x12 .hearthkv.v1.ListSessionsRequest\x1a!.hearthkv.v1.ListSessionsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18hearthkv/v1/router.proto\x12\x0bhearthkv.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17hearthkv/v1/block.proto\"\x8a\x01\n\x0cNodeEndpoint\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x12\n\nengine_url\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x06\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12%\n\x05state\x18\x06 \x01(\x0e\x32\x16.hearthkv.v1.NodeState\"\xcd\x01\n\x0cRouteRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0cnamespace_id\x18\x02 \x01(\x0c\x12%\n\x04keys\x18\x03 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\x12*\n\ncache_hint\x18\x04 \x01(\x0e\x32\x16.hearthkv.v1.CacheHint\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x04\x12\x12\n\nblock_size\x18\x06 \x01(\r\x12\x15\n\rkey_positions\x18\x07 \x03(\r\"E\n\nPullSource\x12\'\n\x04node\x18\x01 \x01(\x0b\x32\x19.hearthkv.v1.NodeEndpoint\x12\x0e\n\x06\x62locks\x18\x02 \x01(\r\"\xf2\x01\n\rRouteResponse\x12\'\n\x04node\x18\x01 \x01(\x0b\x32\x19.hearthkv.v1.NodeEndpoint\x12\x16\n\x0ematched_blocks\x18\x02 \x01(\r\x12\x30\n\x0fmatched_by_tier\x18\x03 \x03(\x0b\x32\x17.hearthkv.v1.TierBlocks\x12\x14\n\x0chome_node_id\x18\x04 \x01(\t\x12,\n\x06reason\x18\x05 \x01(\x0e\x32\x1c.hearthkv.v1.PlacementReason\x12*\n\tpull_from\x18\x06 \x03(\x0b\x32\x17.hearthkv.v1.PullSource\"L\n\rLookupRequest\x12\x14\n\x0cnamespace_id\x18\x01 \x01(\x0c\x12%\n\x04keys\x18\x02 \x01(\x0b\x32\x17.hearthkv.v1.PackedKeys\"f\n\tNodeMatch\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x16\n\x0ematched_blocks\x18\x02 \x01(\r\x12\x30\n\x0fmatched_by_tier\x18\x03 \x03(\x0b\x32\x17.hearthkv.v1.TierBlocks\"9\n\x0eLookupResponse\x12\'\n\x07matches\x18\x01 \x03(\x0b\x32\x16.hearthkv.v1.NodeMatch\"\'\n\x11\x45ndSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"%\n\x12\x45ndSessionResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"\x13\n\x11WatchNodesRequest\"O\n\x12WatchNodesResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12(\n\x05nodes\x18\x02 \x03(\x0b\x32\x19.hearthkv.v1.NodeEndpoint\"\x12\n\x10ListNodesRequest\"\xe8\x01\n\nNodeStatus\x12+\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x19.hearthkv.v1.NodeEndpoint\x12%\n\x05tiers\x18\x02 \x03(\x0b\x32\x16.hearthkv.v1.TierUsage\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\r\x12\x16\n\x0eindexed_blocks\x18\x04 \x01(\x04\x12\x10\n\x08sessions\x18\x05 \x01(\r\x12*\n\x07silence\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\x0funcached_tokens\x18\x07 \x01(\x04\";\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.hearthkv.v1.NodeStatus\"9\n\x10\x44rainNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x14\n\x0cis_cancelled\x18\x02 \x01(\x08\"%\n\x11\x44rainNodeResponse\x12\x10\n\x08sessions\x18\x01 \x01(\r\"$\n\x13ListSessionsRequest\x12\r\n\x05limit\x18\x01 \x01(\r\"\x9b\x01\n\rSessionStatus\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\r\n\x05turns\x18\x03 \x01(\x04\x12\x15\n\rprompt_tokens\x18\x04 \x01(\x04\x12\x16\n\x0ematched_blocks\x18\x05 \x01(\r\x12\'\n\x04idle\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\\\n\x14ListSessionsResponse\x12,\n\x08sessions\x18\x01 \x03(\x0b\x32\x1a.hearthkv.v1.SessionStatus\x12\x16\n\x0esessions_total\x18\x02 \x01(\x04*i\n\tCacheHint\x12\x1a\n\x16\x43\x41\x43HE_HINT_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43\x41\x43HE_HINT_NONE\x10\x01\x12\x14\n\x10\x43\x41\x43HE_HINT_REUSE\x10\x02\x12\x15\n\x11\x43\x41\x43HE_HINT_BYPASS\x10\x03*\xe0\x01\n\x0fPlacementReason\x12 \n\x1cPLACEMENT_REASON_UNSPECIFIED\x10\x00\x12\x1c\n\x18PLACEMENT_REASON_SESSION\x10\x01\x12\x19\n\x15PLACEMENT_REASON_HOME\x10\x02\x12\x1b\n\x17PLACEMENT_REASON_PREFIX\x10\x03\x12\x1d\n\x19PLACEMENT_REASON_FAILOVER\x10\x04\x12\x1a\n\x16PLACEMENT_REASON_SPILL\x10\x05\x12\x1a\n\x16PLACEMENT_REASON_DRAIN\x10\x06*m\n\tNodeState\x12\x1a\n\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fNODE_STATE_LIVE\x10\x01\x12\x16\n\x12NODE_STATE_SUSPECT\x10\x02\x12\x17\n\x13NODE_STATE_DRAINING\x10\x03\x32\x98\x04\n\x06Router\x12>\n\x05Route\x12\x19.hearthkv.v1.RouteRequest\x1a\x1a.hearthkv.v1.RouteResponse\x12\x41\n\x06Lookup\x12\x1a.hearthkv.v1.LookupRequest\x1a\x1b.hearthkv.v1.LookupResponse\x12M\n\nEndSession\x12\x1e.hearthkv.v1.EndSessionRequest\x1a\x1f.hearthkv.v1.EndSessionResponse\x12O\n\nWatchNodes\x12\x1e.hearthkv.v1.WatchNodesRequest\x1a\x1f.hearthkv.v1.WatchNodesResponse0\x01\x12J\n\tListNodes\x12\x1d.hearthkv.v1.ListNodesRequest\x1a\x1e.hearthkv.v1.ListNodesResponse\x12S\n\x0cListSessions\x12 .hearthkv.v1.ListSessionsRequest\x1a!.hearthkv.v1.ListSessionsResponse\x12J\n\tDrainNode\x12\x1d.hearthkv.v1.DrainNodeRequest\x1a\x1e.hearthkv.v1.DrainNodeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hearthkv.v1.router_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CACHEHINT']._serialized_start=1629
-  _globals['_CACHEHINT']._serialized_end=1734
-  _globals['_PLACEMENTREASON']._serialized_start=1737
-  _globals['_PLACEMENTREASON']._serialized_end=1905
-  _globals['_NODESTATE']._serialized_start=1907
-  _globals['_NODESTATE']._serialized_end=1991
+  _globals['_CACHEHINT']._serialized_start=1890
+  _globals['_CACHEHINT']._serialized_end=1995
+  _globals['_PLACEMENTREASON']._serialized_start=1998
+  _globals['_PLACEMENTREASON']._serialized_end=2222
+  _globals['_NODESTATE']._serialized_start=2224
+  _globals['_NODESTATE']._serialized_end=2333
   _globals['_NODEENDPOINT']._serialized_start=99
   _globals['_NODEENDPOINT']._serialized_end=237
   _globals['_ROUTEREQUEST']._serialized_start=240
-  _globals['_ROUTEREQUEST']._serialized_end=422
-  _globals['_ROUTERESPONSE']._serialized_start=425
-  _globals['_ROUTERESPONSE']._serialized_end=623
-  _globals['_LOOKUPREQUEST']._serialized_start=625
-  _globals['_LOOKUPREQUEST']._serialized_end=701
-  _globals['_NODEMATCH']._serialized_start=703
-  _globals['_NODEMATCH']._serialized_end=805
-  _globals['_LOOKUPRESPONSE']._serialized_start=807
-  _globals['_LOOKUPRESPONSE']._serialized_end=864
-  _globals['_ENDSESSIONREQUEST']._serialized_start=866
-  _globals['_ENDSESSIONREQUEST']._serialized_end=905
-  _globals['_ENDSESSIONRESPONSE']._serialized_start=907
-  _globals['_ENDSESSIONRESPONSE']._serialized_end=944
-  _globals['_WATCHNODESREQUEST']._serialized_start=946
-  _globals['_WATCHNODESREQUEST']._serialized_end=965
-  _globals['_WATCHNODESRESPONSE']._serialized_start=967
-  _globals['_WATCHNODESRESPONSE']._serialized_end=1046
-  _globals['_LISTNODESREQUEST']._serialized_start=1048
-  _globals['_LISTNODESREQUEST']._serialized_end=1066
-  _globals['_NODESTATUS']._serialized_start=1069
-  _globals['_NODESTATUS']._serialized_end=1276
-  _globals['_LISTNODESRESPONSE']._serialized_start=1278
-  _globals['_LISTNODESRESPONSE']._serialized_end=1337
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=1339
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=1375
-  _globals['_SESSIONSTATUS']._serialized_start=1378
-  _globals['_SESSIONSTATUS']._serialized_end=1533
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1535
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1627
-  _globals['_ROUTER']._serialized_start=1994
-  _globals['_ROUTER']._serialized_end=2454
+  _globals['_ROUTEREQUEST']._serialized_end=445
+  _globals['_PULLSOURCE']._serialized_start=447
+  _globals['_PULLSOURCE']._serialized_end=516
+  _globals['_ROUTERESPONSE']._serialized_start=519
+  _globals['_ROUTERESPONSE']._serialized_end=761
+  _globals['_LOOKUPREQUEST']._serialized_start=763
+  _globals['_LOOKUPREQUEST']._serialized_end=839
+  _globals['_NODEMATCH']._serialized_start=841
+  _globals['_NODEMATCH']._serialized_end=943
+  _globals['_LOOKUPRESPONSE']._serialized_start=945
+  _globals['_LOOKUPRESPONSE']._serialized_end=1002
+  _globals['_ENDSESSIONREQUEST']._serialized_start=1004
+  _globals['_ENDSESSIONREQUEST']._serialized_end=1043
+  _globals['_ENDSESSIONRESPONSE']._serialized_start=1045
+  _globals['_ENDSESSIONRESPONSE']._serialized_end=1082
+  _globals['_WATCHNODESREQUEST']._serialized_start=1084
+  _globals['_WATCHNODESREQUEST']._serialized_end=1103
+  _globals['_WATCHNODESRESPONSE']._serialized_start=1105
+  _globals['_WATCHNODESRESPONSE']._serialized_end=1184
+  _globals['_LISTNODESREQUEST']._serialized_start=1186
+  _globals['_LISTNODESREQUEST']._serialized_end=1204
+  _globals['_NODESTATUS']._serialized_start=1207
+  _globals['_NODESTATUS']._serialized_end=1439
+  _globals['_LISTNODESRESPONSE']._serialized_start=1441
+  _globals['_LISTNODESRESPONSE']._serialized_end=1500
+  _globals['_DRAINNODEREQUEST']._serialized_start=1502
+  _globals['_DRAINNODEREQUEST']._serialized_end=1559
+  _globals['_DRAINNODERESPONSE']._serialized_start=1561
+  _globals['_DRAINNODERESPONSE']._serialized_end=1598
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=1600
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=1636
+  _globals['_SESSIONSTATUS']._serialized_start=1639
+  _globals['_SESSIONSTATUS']._serialized_end=1794
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1796
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1888
+  _globals['_ROUTER']._serialized_start=2336
+  _globals['_ROUTER']._serialized_end=2872
 # @@protoc_insertion_point(module_scope)

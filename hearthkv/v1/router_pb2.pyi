@@ -65,6 +65,10 @@ class _PlacementReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Place
     """It holds the longest prefix."""
     PLACEMENT_REASON_FAILOVER: _PlacementReason.ValueType  # 4
     """The session's last node is gone."""
+    PLACEMENT_REASON_SPILL: _PlacementReason.ValueType  # 5
+    """The node that holds more of it has too much to compute."""
+    PLACEMENT_REASON_DRAIN: _PlacementReason.ValueType  # 6
+    """The node that holds more of it, or was the session's, is about to leave."""
 
 class PlacementReason(_PlacementReason, metaclass=_PlacementReasonEnumTypeWrapper):
     """Why a node was chosen."""
@@ -79,6 +83,10 @@ PLACEMENT_REASON_PREFIX: PlacementReason.ValueType  # 3
 """It holds the longest prefix."""
 PLACEMENT_REASON_FAILOVER: PlacementReason.ValueType  # 4
 """The session's last node is gone."""
+PLACEMENT_REASON_SPILL: PlacementReason.ValueType  # 5
+"""The node that holds more of it has too much to compute."""
+PLACEMENT_REASON_DRAIN: PlacementReason.ValueType  # 6
+"""The node that holds more of it, or was the session's, is about to leave."""
 Global___PlacementReason: _TypeAlias = PlacementReason  # noqa: Y015
 
 class _NodeState:
@@ -93,6 +101,8 @@ class _NodeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodeState.V
     """Its stream is open and its lease is running."""
     NODE_STATE_SUSPECT: _NodeState.ValueType  # 2
     """Its stream broke; it gets no turn until it is back."""
+    NODE_STATE_DRAINING: _NodeState.ValueType  # 3
+    """It serves the sessions that it has, gets no new one, and is about to leave."""
 
 class NodeState(_NodeState, metaclass=_NodeStateEnumTypeWrapper):
     """Whether a node gets new turns."""
@@ -103,6 +113,8 @@ NODE_STATE_LIVE: NodeState.ValueType  # 1
 """Its stream is open and its lease is running."""
 NODE_STATE_SUSPECT: NodeState.ValueType  # 2
 """Its stream broke; it gets no turn until it is back."""
+NODE_STATE_DRAINING: NodeState.ValueType  # 3
+"""It serves the sessions that it has, gets no new one, and is about to leave."""
 Global___NodeState: _TypeAlias = NodeState  # noqa: Y015
 
 @_typing.final
@@ -159,6 +171,7 @@ class RouteRequest(_message.Message):
     CACHE_HINT_FIELD_NUMBER: _builtins.int
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
+    KEY_POSITIONS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session, 1 to 256 bytes of UTF-8 without control characters."""
     namespace_id: _builtins.bytes
@@ -171,8 +184,17 @@ class RouteRequest(_message.Message):
     """Tokens in a block, 1 to 65,536: how many tokens a matched block stands for."""
     @_builtins.property
     def keys(self) -> _block_pb2.PackedKeys:
-        """Keys of the prompt's full blocks, from block 0 on. May hold no key: then the
-        session's last node stands for the prefix.
+        """Keys of the prompt's full blocks, from block 0 on, or some of them: see
+        `key_positions`. May hold no key: then the session's last node stands for the prefix.
+        """
+
+    @_builtins.property
+    def key_positions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For each key the number of leading blocks that it stands for: the place of its
+        block, counted from 1; ascending. The last one is the number of the prompt's full
+        blocks. Absent where all keys are there. A key stands for all blocks before it, so
+        a match over some of the keys is short by less than one gap between them, and a
+        long prompt costs no more to route than a short one.
         """
 
     def __init__(
@@ -184,14 +206,43 @@ class RouteRequest(_message.Message):
         cache_hint: Global___CacheHint.ValueType = ...,
         prompt_tokens: _builtins.int = ...,
         block_size: _builtins.int = ...,
+        key_positions: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "cache_hint", b"cache_hint", "keys", b"keys", "namespace_id", b"namespace_id", "prompt_tokens", b"prompt_tokens", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "cache_hint", b"cache_hint", "key_positions", b"key_positions", "keys", b"keys", "namespace_id", b"namespace_id", "prompt_tokens", b"prompt_tokens", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RouteRequest: _TypeAlias = RouteRequest  # noqa: Y015
+
+@_typing.final
+class PullSource(_message.Message):
+    """A node to fetch a prefix from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
+    blocks: _builtins.int
+    """Leading blocks of the prompt that it holds, as far as the router knows."""
+    @_builtins.property
+    def node(self) -> Global___NodeEndpoint:
+        """The node."""
+
+    def __init__(
+        self,
+        *,
+        node: Global___NodeEndpoint | None = ...,
+        blocks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullSource: _TypeAlias = PullSource  # noqa: Y015
 
 @_typing.final
 class RouteResponse(_message.Message):
@@ -204,6 +255,7 @@ class RouteResponse(_message.Message):
     MATCHED_BY_TIER_FIELD_NUMBER: _builtins.int
     HOME_NODE_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    PULL_FROM_FIELD_NUMBER: _builtins.int
     matched_blocks: _builtins.int
     """Leading blocks of the prompt that it holds, as far as the router knows."""
     home_node_id: _builtins.str
@@ -218,6 +270,12 @@ class RouteResponse(_message.Message):
     def matched_by_tier(self) -> _containers.RepeatedCompositeFieldContainer[_block_pb2.TierBlocks]:
         """The same, by tier."""
 
+    @_builtins.property
+    def pull_from(self) -> _containers.RepeatedCompositeFieldContainer[Global___PullSource]:
+        """Who holds more of the prompt than the chosen node, best first. The router has
+        ordered the node to pull from the first of them already; `CacheNode.Pull` joins that.
+        """
+
     def __init__(
         self,
         *,
@@ -226,10 +284,11 @@ class RouteResponse(_message.Message):
         matched_by_tier: _abc.Iterable[_block_pb2.TierBlocks] | None = ...,
         home_node_id: _builtins.str = ...,
         reason: Global___PlacementReason.ValueType = ...,
+        pull_from: _abc.Iterable[Global___PullSource] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["home_node_id", b"home_node_id", "matched_blocks", b"matched_blocks", "matched_by_tier", b"matched_by_tier", "node", b"node", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["home_node_id", b"home_node_id", "matched_blocks", b"matched_blocks", "matched_by_tier", b"matched_by_tier", "node", b"node", "pull_from", b"pull_from", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -437,12 +496,15 @@ class NodeStatus(_message.Message):
     INDEXED_BLOCKS_FIELD_NUMBER: _builtins.int
     SESSIONS_FIELD_NUMBER: _builtins.int
     SILENCE_FIELD_NUMBER: _builtins.int
+    UNCACHED_TOKENS_FIELD_NUMBER: _builtins.int
     calls_in_flight: _builtins.int
     """Reads and writes under way, as of its last heartbeat."""
     indexed_blocks: _builtins.int
     """Blocks that the router knows it to hold."""
     sessions: _builtins.int
     """Sessions whose last turn was there."""
+    uncached_tokens: _builtins.int
+    """Prompt tokens that its engine has yet to compute, as the router reckons."""
     @_builtins.property
     def endpoint(self) -> Global___NodeEndpoint:
         """Where it is."""
@@ -464,10 +526,11 @@ class NodeStatus(_message.Message):
         indexed_blocks: _builtins.int = ...,
         sessions: _builtins.int = ...,
         silence: _duration_pb2.Duration | None = ...,
+        uncached_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["endpoint", b"endpoint", "silence", b"silence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls_in_flight", b"calls_in_flight", "endpoint", b"endpoint", "indexed_blocks", b"indexed_blocks", "sessions", b"sessions", "silence", b"silence", "tiers", b"tiers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls_in_flight", b"calls_in_flight", "endpoint", b"endpoint", "indexed_blocks", b"indexed_blocks", "sessions", b"sessions", "silence", b"silence", "tiers", b"tiers", "uncached_tokens", b"uncached_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -496,6 +559,54 @@ class ListNodesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListNodesResponse: _TypeAlias = ListNodesResponse  # noqa: Y015
+
+@_typing.final
+class DrainNodeRequest(_message.Message):
+    """Asks that a node leave."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    IS_CANCELLED_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    """The node."""
+    is_cancelled: _builtins.bool
+    """Whether it shall stay after all."""
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+        is_cancelled: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_cancelled", b"is_cancelled", "node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNodeRequest: _TypeAlias = DrainNodeRequest  # noqa: Y015
+
+@_typing.final
+class DrainNodeResponse(_message.Message):
+    """The node has been told."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    sessions: _builtins.int
+    """Sessions whose last turn was there, as the router knows them."""
+    def __init__(
+        self,
+        *,
+        sessions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNodeResponse: _TypeAlias = DrainNodeResponse  # noqa: Y015
 
 @_typing.final
 class ListSessionsRequest(_message.Message):

@@ -75,6 +75,11 @@ class RouterStub(object):
                 request_serializer=hearthkv_dot_v1_dot_router__pb2.ListSessionsRequest.SerializeToString,
                 response_deserializer=hearthkv_dot_v1_dot_router__pb2.ListSessionsResponse.FromString,
                 _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/hearthkv.v1.Router/DrainNode',
+                request_serializer=hearthkv_dot_v1_dot_router__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=hearthkv_dot_v1_dot_router__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
 
 
 class RouterServicer(object):
@@ -133,6 +138,14 @@ class RouterServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainNode(self, request, context):
+        """Have a node leave: it gets no new session, and its sessions move to other nodes
+        with their blocks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RouterServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -165,6 +178,11 @@ def add_RouterServicer_to_server(servicer, server):
                     servicer.ListSessions,
                     request_deserializer=hearthkv_dot_v1_dot_router__pb2.ListSessionsRequest.FromString,
                     response_serializer=hearthkv_dot_v1_dot_router__pb2.ListSessionsResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=hearthkv_dot_v1_dot_router__pb2.DrainNodeRequest.FromString,
+                    response_serializer=hearthkv_dot_v1_dot_router__pb2.DrainNodeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -340,6 +358,33 @@ class Router(object):
             '/hearthkv.v1.Router/ListSessions',
             hearthkv_dot_v1_dot_router__pb2.ListSessionsRequest.SerializeToString,
             hearthkv_dot_v1_dot_router__pb2.ListSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hearthkv.v1.Router/DrainNode',
+            hearthkv_dot_v1_dot_router__pb2.DrainNodeRequest.SerializeToString,
+            hearthkv_dot_v1_dot_router__pb2.DrainNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,10 @@ class RouterStub:
     """List the nodes with their load, for people."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_router_pb2.ListSessionsRequest, _router_pb2.ListSessionsResponse]
     """List the sessions that were routed last, for people."""
+    DrainNode: _grpc.UnaryUnaryMultiCallable[_router_pb2.DrainNodeRequest, _router_pb2.DrainNodeResponse]
+    """Have a node leave: it gets no new session, and its sessions move to other nodes
+    with their blocks.
+    """
 
 @_typing.type_check_only
 class RouterAsyncStub(RouterStub):
@@ -85,6 +89,10 @@ class RouterAsyncStub(RouterStub):
     """List the nodes with their load, for people."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_router_pb2.ListSessionsRequest, _router_pb2.ListSessionsResponse]  # type: ignore[assignment]
     """List the sessions that were routed last, for people."""
+    DrainNode: _aio.UnaryUnaryMultiCallable[_router_pb2.DrainNodeRequest, _router_pb2.DrainNodeResponse]  # type: ignore[assignment]
+    """Have a node leave: it gets no new session, and its sessions move to other nodes
+    with their blocks.
+    """
 
 class RouterServicer(metaclass=_abc_1.ABCMeta):
     """The router knows the live nodes and which keys they hold; it never sees a token
@@ -147,5 +155,15 @@ class RouterServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_router_pb2.ListSessionsResponse, _abc.Awaitable[_router_pb2.ListSessionsResponse]]:
         """List the sessions that were routed last, for people."""
+
+    @_abc_1.abstractmethod
+    def DrainNode(
+        self,
+        request: _router_pb2.DrainNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_router_pb2.DrainNodeResponse, _abc.Awaitable[_router_pb2.DrainNodeResponse]]:
+        """Have a node leave: it gets no new session, and its sessions move to other nodes
+        with their blocks.
+        """
 
 def add_RouterServicer_to_server(servicer: RouterServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -171,7 +171,7 @@ async def test_a_prefetch_order_is_followed(router):
         await rig.write(prompt(2))
         stores[Tier.DRAM].heal()
         await rig.node.look_at_stores()
-        order = PrefetchOrder(SPEC.namespace_id, PackedKeys.join(prompt(2)))
+        order = PrefetchOrder(SPEC.namespace_id, prompt(2)[-1])
         await servicer.next(SnapshotPart)
         await servicer.orders.put(order)
         await servicer.orders.put(ResyncOrder(1, 2))

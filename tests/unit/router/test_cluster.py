@@ -3,7 +3,7 @@
 import pytest
 
 from hearthkv.core.block_io import KeysQuery
-from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_key import PackedKeys, SampledKeys
 from hearthkv.core.errors import NoNodeError
 from hearthkv.core.routing import (
     BlockEvent,
@@ -45,7 +45,7 @@ def join(cluster: Cluster, node_id: NodeId, *held: tuple[Tier, PackedKeys]) -> N
 
 
 def query(session_id="s", *, keys=KEYS, hint=CacheHint.REUSE, prompt_tokens=1600) -> RouteQuery:
-    return RouteQuery(SessionId(session_id), NS, keys, hint, prompt_tokens, 16)
+    return RouteQuery(SessionId(session_id), NS, SampledKeys.all_of(keys), hint, prompt_tokens, 16)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_turn_goes_to_its_prefix_with_exact_tiers(cluster: Cluster):
     assert routed.route.reason is PlacementReason.PREFIX
     assert routed.route.matched == TierCounts(dram=70, ssd=20)
     assert routed.matched_tokens == TierCounts(dram=1120, ssd=320)
-    assert routed.prefetch == PrefetchOrder(NS, KEYS.slice(0, 90))
+    assert routed.prefetch == PrefetchOrder(NS, KEYS[89])
 
 
 @pytest.mark.parametrize("hint", [CacheHint.NONE, CacheHint.BYPASS])
@@ -111,7 +111,11 @@ def test_a_suspect_node_gets_no_turn_though_it_holds_all(cluster: Cluster):
     routed = cluster.route(query(), 1.0)
     assert (routed.route.node.node_id, routed.route.reason) == (A, PlacementReason.FAILOVER)
     assert routed.route.home_node_id == A
-    assert cluster.count_nodes() == {NodeState.LIVE: 1, NodeState.SUSPECT: 1}
+    assert cluster.count_nodes() == {
+        NodeState.LIVE: 1,
+        NodeState.SUSPECT: 1,
+        NodeState.DRAINING: 0,
+    }
 
 
 def test_events_move_what_matches(cluster: Cluster):

@@ -41,11 +41,11 @@ PLACEMENT = events.PlacementMade(
             {("router_refusals_total", "reason", "BAD_KEYS"): 1},
         ),
         (
-            events.PrefetchOrdered(NODE, 5, is_sent=True),
+            events.PrefetchOrdered(NODE, is_sent=True),
             {("router_prefetches_total", "outcome", "sent"): 1},
         ),
         (
-            events.PrefetchOrdered(NODE, 5, is_sent=False),
+            events.PrefetchOrdered(NODE, is_sent=False),
             {("router_prefetches_total", "outcome", "dropped"): 1},
         ),
         (events.NodeResynced(NODE, 2, 3), {("router_resyncs_total",): 1}),

@@ -32,7 +32,7 @@ A = NodeId("a")
 NS = b"n" * 16
 KEYS = PackedKeys(b"k" * 32)
 EMPTY = SnapshotPart(b"", None, KEYS.slice(0, 0), is_first=True, is_last=True)
-ORDER = PrefetchOrder(NS, KEYS)
+ORDER = PrefetchOrder(NS, KEYS[1])
 LEASE_S = 10.0
 
 

@@ -98,3 +98,22 @@ def test_sessions_are_bounded_and_agree_with_a_plain_list(steps):
     assert listed == list(reversed(expected.items()))
     for node_id in (A, B):
         assert sessions.count_on(node_id) == list(expected.values()).count(node_id)
+
+
+def test_a_session_that_was_handed_over_is_on_its_new_node():
+    sessions = Sessions(10)
+    turn(sessions, "one", A)
+    sessions.move(SessionId("one"), A, B)
+    assert (sessions.node_of(SessionId("one")), sessions.count_on(A), sessions.count_on(B)) == (
+        B,
+        0,
+        1,
+    )
+
+
+def test_only_the_node_that_has_a_session_hands_it_over():
+    sessions = Sessions(10)
+    turn(sessions, "one", A)
+    sessions.move(SessionId("one"), B, B)
+    sessions.move(SessionId("two"), A, B)
+    assert (sessions.node_of(SessionId("one")), sessions.node_of(SessionId("two"))) == (A, None)

@@ -7,6 +7,7 @@ import pytest
 
 from hearthkv.client.channels import Channels
 from hearthkv.core.block_io import KeysQuery
+from hearthkv.core.block_key import SampledKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.errors import PeerContractError, PeerTimeoutError, PeerUnreachableError
 from hearthkv.core.routing import CacheHint, NodeEndpoint, PlacementReason, RouteQuery
@@ -24,7 +25,9 @@ from tests.unit.hearthkv.client.client_kit import (
     router_client,
 )
 
-QUERY = RouteQuery(SessionId("s"), SPEC.namespace_id, KEYS, CacheHint.REUSE, 22, 4)
+QUERY = RouteQuery(
+    SessionId("s"), SPEC.namespace_id, SampledKeys.all_of(KEYS), CacheHint.REUSE, 22, 4
+)
 A = endpoint("a", "127.0.0.1:7500", engine_url="http://a")
 
 

@@ -11,6 +11,7 @@ import pytest
 from hearthkv.client.channels import Channels
 from hearthkv.client.outcome import MissReason
 from hearthkv.client.routers import Placed, Routers
+from hearthkv.core.block_key import SampledKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.errors import PeerRefusedError, PeerUnreachableError
 from hearthkv.core.routing import CacheHint, NodeEndpoint, PlacementReason, RouteQuery
@@ -27,7 +28,9 @@ from tests.unit.hearthkv.client.client_kit import (
     until,
 )
 
-QUERY = RouteQuery(SessionId("s"), SPEC.namespace_id, KEYS, CacheHint.REUSE, 22, 4)
+QUERY = RouteQuery(
+    SessionId("s"), SPEC.namespace_id, SampledKeys.all_of(KEYS), CacheHint.REUSE, 22, 4
+)
 A, B = endpoint("a", "127.0.0.1:7500"), endpoint("b", "127.0.0.1:7501")
 NO_NODE = Fail(grpc.StatusCode.UNAVAILABLE, is_answer=True)
 

@@ -1,5 +1,7 @@
 """Values of the core types as a correct peer sends them, for round trips through the codec."""
 
+from itertools import accumulate
+
 from hypothesis import strategies as st
 
 from hearthkv.core.block_io import (
@@ -16,11 +18,12 @@ from hearthkv.core.block_io import (
     ReadQuery,
     WriteStart,
 )
-from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_key import PackedKeys, SampledKeys
 from hearthkv.core.namespace import BLOCK_BYTES_MAX, NamespaceSpec
 from hearthkv.core.routing import (
     BlockEvent,
     CacheHint,
+    DrainOrder,
     EventBatch,
     EventsAck,
     NodeEndpoint,
@@ -31,9 +34,12 @@ from hearthkv.core.routing import (
     NodeStatus,
     PlacementReason,
     PrefetchOrder,
+    PullOrder,
+    PullSource,
     ResyncOrder,
     Route,
     RouteQuery,
+    SessionMoved,
     SessionStatus,
     SnapshotPart,
     Welcome,
@@ -72,7 +78,18 @@ def block_headers(draw):
     )
 
 
+@st.composite
+def sampled_keys(draw):
+    keys = draw(packed_keys())
+    if draw(st.booleans()):
+        return SampledKeys.all_of(keys)
+    gaps = draw(st.lists(st.integers(1, 999), min_size=len(keys), max_size=len(keys)))
+    positions = tuple(accumulate(gaps))
+    return SampledKeys(keys, positions) if positions else SampledKeys.all_of(keys)
+
+
 KEYS = packed_keys()
+TIP_KEY = st.binary(min_size=1, max_size=32)
 COUNTS = st.builds(TierCounts, UINT32, UINT32, UINT32)
 USAGE = st.builds(TierUsage, TIER, UINT64, UINT64, UINT64, UINT64, TEXT)
 USAGES = st.lists(USAGE, max_size=3).map(tuple)
@@ -117,12 +134,19 @@ ROUTE_QUERY = st.builds(
     RouteQuery,
     SESSION_ID,
     NAMESPACE_ID,
-    KEYS,
+    sampled_keys(),
     st.sampled_from(CacheHint),
     UINT64,
     st.integers(1, 65_536),
 )
-ROUTE = st.builds(Route, ENDPOINT, COUNTS, NODE_ID, st.sampled_from(PlacementReason))
+ROUTE = st.builds(
+    Route,
+    ENDPOINT,
+    COUNTS,
+    NODE_ID,
+    st.sampled_from(PlacementReason),
+    st.lists(st.builds(PullSource, ENDPOINT, UINT32), max_size=2).map(tuple),
+)
 NODE_MATCH = st.builds(NodeMatch, NODE_ID, COUNTS)
 NODE_STATUS = st.builds(
     NodeStatus,
@@ -131,6 +155,7 @@ NODE_STATUS = st.builds(
     UINT64,
     UINT32,
     SECONDS,
+    UINT64,
 )
 SESSION_STATUS = st.builds(SessionStatus, SESSION_ID, NODE_ID, UINT64, UINT64, UINT32, SECONDS)
 
@@ -154,11 +179,14 @@ NODE_MESSAGE = (
             tuple
         ),
     )
-    | st.builds(NodeLoad, UINT64, USAGES, UINT32)
+    | st.builds(NodeLoad, UINT64, USAGES, UINT32, UINT64, st.booleans())
+    | st.builds(SessionMoved, SESSION_ID, NODE_ID)
 )
 ROUTER_MESSAGE = (
     st.builds(Welcome, SECONDS.filter(bool))
     | st.builds(EventsAck, UINT64)
     | st.builds(ResyncOrder, UINT64, UINT64)
-    | st.builds(PrefetchOrder, NAMESPACE_ID, KEYS)
+    | st.builds(PrefetchOrder, NAMESPACE_ID, TIP_KEY)
+    | st.builds(PullOrder, NAMESPACE_ID, TIP_KEY, UINT32, TEXT.filter(bool), st.none() | SESSION_ID)
+    | st.builds(DrainOrder, st.booleans())
 )

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.codec import router
-from hearthkv.core.errors import BadInputError, BadRequestError
+from hearthkv.core.errors import BadInputError, BadKeysError, BadRequestError
 from hearthkv.core.routing import CacheHint, NodeState, PlacementReason
+from hearthkv.core.session_id import NodeId
 from hearthkv.v1 import block_pb2
 from hearthkv.v1 import router_pb2 as pb2
 from tests.unit.hearthkv.codec import samples
@@ -32,6 +33,7 @@ MESSAGES = {
     "end_session_response": pb2.EndSessionResponse,
     "watch_response": pb2.WatchNodesResponse,
     "list_nodes_response": pb2.ListNodesResponse,
+    "drain_node_request": pb2.DrainNodeRequest,
     "list_sessions_request": pb2.ListSessionsRequest,
     "list_sessions_response": pb2.ListSessionsResponse,
 }
@@ -133,3 +135,28 @@ def test_requests_carry_what_they_are_given():
     assert router.encode_list_sessions_request(7).limit == 7
     assert router.encode_list_nodes_request() == pb2.ListNodesRequest()
     assert router.encode_watch_request() == pb2.WatchNodesRequest()
+
+
+def test_keys_without_positions_are_all_keys_of_the_prompt():
+    keys = block_pb2.PackedKeys(keys=bytes(48), key_width=16)
+    query = router.decode_route_request(route_request(keys=keys))
+    assert (query.keys.blocks, list(query.keys.positions)) == (3, [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("positions", "text"),
+    [
+        ([1], "2 keys have 1 positions, must be one each"),
+        ([0, 1], "first key position is 0, must be >= 1"),
+        ([7, 7], "key positions do not ascend, each must be over the one before"),
+    ],
+)
+def test_positions_that_fit_no_prompt_are_refused(positions, text):
+    keys = block_pb2.PackedKeys(keys=bytes(32), key_width=16)
+    with pytest.raises(BadKeysError, match=text):
+        router.decode_route_request(route_request(keys=keys, key_positions=positions))
+
+
+def test_a_wish_that_a_node_leave_decodes_to_itself():
+    message = router.encode_drain_node_request(NodeId("n"), is_cancelled=True)
+    assert router.decode_drain_node_request(message) == ("n", True)

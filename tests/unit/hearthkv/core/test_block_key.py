@@ -15,6 +15,7 @@ from hearthkv.core.block_key import (
     KEY_WIDTH,
     KeyChain,
     PackedKeys,
+    SampledKeys,
     extend_keys,
     pack_tokens,
     root_key,
@@ -230,3 +231,11 @@ class TestKeyChain:
     def test_a_block_of_no_tokens_is_refused(self):
         with pytest.raises(BadInputError, match="block_size is 0, must be >= 1"):
             KeyChain(NAMESPACE, 0)
+
+
+def test_samples_of_a_part_of_a_prompt_are_those_in_it():
+    samples = SampledKeys(PackedKeys(bytes(range(64))), (4, 8, 9, 12))
+    assert samples.blocks == 12
+    assert samples.up_to(8) == SampledKeys(PackedKeys(bytes(range(32))), (4, 8))
+    assert samples.up_to(3).blocks == 0
+    assert SampledKeys.all_of(PackedKeys(bytes(48))).up_to(2).blocks == 2
