@@ -646,7 +646,7 @@ class PullRequest(_message.Message):
 Global___PullRequest: _TypeAlias = PullRequest  # noqa: Y015
 
 @_typing.final
-class PullProgress(_message.Message):
+class PullResponse(_message.Message):
     """How far a pull has come."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -673,7 +673,7 @@ class PullProgress(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PullProgress: _TypeAlias = PullProgress  # noqa: Y015
+Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015
 
 @_typing.final
 class LineageRequest(_message.Message):

@@ -92,7 +92,7 @@ class CacheNodeStub(object):
         self.Pull = channel.unary_stream(
                 '/hearthkv.v1.CacheNode/Pull',
                 request_serializer=hearthkv_dot_v1_dot_cache__node__pb2.PullRequest.SerializeToString,
-                response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.PullProgress.FromString,
+                response_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.PullResponse.FromString,
                 _registered_method=True)
         self.Lineage = channel.unary_unary(
                 '/hearthkv.v1.CacheNode/Lineage',
@@ -265,7 +265,7 @@ def add_CacheNodeServicer_to_server(servicer, server):
             'Pull': grpc.unary_stream_rpc_method_handler(
                     servicer.Pull,
                     request_deserializer=hearthkv_dot_v1_dot_cache__node__pb2.PullRequest.FromString,
-                    response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.PullProgress.SerializeToString,
+                    response_serializer=hearthkv_dot_v1_dot_cache__node__pb2.PullResponse.SerializeToString,
             ),
             'Lineage': grpc.unary_unary_rpc_method_handler(
                     servicer.Lineage,
@@ -523,7 +523,7 @@ class CacheNode(object):
             target,
             '/hearthkv.v1.CacheNode/Pull',
             hearthkv_dot_v1_dot_cache__node__pb2.PullRequest.SerializeToString,
-            hearthkv_dot_v1_dot_cache__node__pb2.PullProgress.FromString,
+            hearthkv_dot_v1_dot_cache__node__pb2.PullResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -67,7 +67,7 @@ class CacheNodeStub:
     """End a pin before its time."""
     EndTurn: _grpc.UnaryUnaryMultiCallable[_cache_node_pb2.EndTurnRequest, _cache_node_pb2.EndTurnResponse]
     """Say how a session's turn ended, so that its blocks are there when it returns."""
-    Pull: _grpc.UnaryStreamMultiCallable[_cache_node_pb2.PullRequest, _cache_node_pb2.PullProgress]
+    Pull: _grpc.UnaryStreamMultiCallable[_cache_node_pb2.PullRequest, _cache_node_pb2.PullResponse]
     """Fetch a prefix from another node; the stream tells how far it has come. Who asks for
     what is under way joins it; who goes away ends it only where nobody else waits.
     """
@@ -119,7 +119,7 @@ class CacheNodeAsyncStub(CacheNodeStub):
     """End a pin before its time."""
     EndTurn: _aio.UnaryUnaryMultiCallable[_cache_node_pb2.EndTurnRequest, _cache_node_pb2.EndTurnResponse]  # type: ignore[assignment]
     """Say how a session's turn ended, so that its blocks are there when it returns."""
-    Pull: _aio.UnaryStreamMultiCallable[_cache_node_pb2.PullRequest, _cache_node_pb2.PullProgress]  # type: ignore[assignment]
+    Pull: _aio.UnaryStreamMultiCallable[_cache_node_pb2.PullRequest, _cache_node_pb2.PullResponse]  # type: ignore[assignment]
     """Fetch a prefix from another node; the stream tells how far it has come. Who asks for
     what is under way joins it; who goes away ends it only where nobody else waits.
     """
@@ -216,7 +216,7 @@ class CacheNodeServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _cache_node_pb2.PullRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_cache_node_pb2.PullProgress], _abc.AsyncIterator[_cache_node_pb2.PullProgress]]:
+    ) -> _typing.Union[_abc.Iterator[_cache_node_pb2.PullResponse], _abc.AsyncIterator[_cache_node_pb2.PullResponse]]:
         """Fetch a prefix from another node; the stream tells how far it has come. Who asks for
         what is under way joins it; who goes away ends it only where nobody else waits.
         """
