@@ -90,7 +90,7 @@ def bind(server: aio.Server, listen: str) -> str:
         StartupError: If the address is not understood, in use, or not of this machine.
     """
     host, port = split_address(listen)
-    _check_free(host, port, listen)
+    check_free(host, port, choose="--listen")
     try:
         bound_port = server.add_insecure_port(listen)
     except RuntimeError as error:  # taken since it was tried
@@ -128,8 +128,18 @@ def _status_of(error_type: type[HearthKVError], statuses: StatusTable) -> grpc.S
     return grpc.StatusCode.INTERNAL
 
 
-def _check_free(host: str, port: int, listen: str) -> None:
-    """Try the address with a plain socket: gRPC's own error does not say what is wrong."""
+def check_free(host: str, port: int, *, choose: str) -> None:
+    """
+    Try an address with a plain socket: gRPC's own error does not say what is wrong.
+
+    Args:
+        host: A name or an address of this machine.
+        port: 0 stands for any that is free.
+        choose: The flag with which another address is chosen.
+
+    Raises:
+        StartupError: If it is in use, or not of this machine.
+    """
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -139,6 +149,6 @@ def _check_free(host: str, port: int, listen: str) -> None:
             trial.bind(address)
     except OSError as error:
         raise StartupError(
-            f"can't listen on {listen}: {error.strerror}; stop what uses it, or choose another "
-            f"address with --listen, port 0 for any free one"
+            f"can't listen on {host}:{port}: {error.strerror}; stop what uses it, or choose "
+            f"another with {choose}, port 0 for any free one"
         ) from error

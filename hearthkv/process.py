@@ -20,6 +20,7 @@ import argparse
 import ast
 import asyncio
 import inspect
+import os
 import signal
 import sys
 import textwrap
@@ -126,13 +127,19 @@ def run_program(program: str, start: Callable[[], None]) -> int:
     """
     Run a process to its end and return its exit code.
 
-    A SettingsError or StartupError becomes one line on standard error and EXIT_STARTUP.
+    A SettingsError or StartupError becomes one line on standard error and EXIT_STARTUP. A reader
+    of standard output that has gone, such as `head`, ends the process like any other.
     """
     try:
         start()
+        sys.stdout.flush()
     except (SettingsError, StartupError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return EXIT_STARTUP
+    except BrokenPipeError:
+        # What is left in the buffer goes nowhere, or the interpreter complains at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     return EXIT_DONE
 
 

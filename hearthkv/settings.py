@@ -23,6 +23,9 @@ Settings_co = TypeVar("Settings_co", covariant=True)
 _PASSWORD = re.compile(r"(://[^/@\s]*:)[^@\s]*@")
 """The password in a URL, after what stands before it."""
 
+_MISSPELT = 0.9
+"""Likeness, 0 to 1, from which on an unknown variable is taken for a misspelt one."""
+
 Scalar = bool | int | float | str | list[str] | tuple[str, ...]
 
 
@@ -95,11 +98,12 @@ def load(
         section: What to build.
         tables: The parsed file; may be empty.
         file_name: Name of the file, for messages.
-        environment: Variables; only those of the section's fields are looked at.
+        environment: Variables; only those of the section are looked at.
         flags: Field name to the text that was given; absent where no flag was given.
 
     Raises:
-        SettingsError: For an unknown field or an impossible value; names source, field and value.
+        SettingsError: For an unknown field, a variable whose name is almost that of a field, or an
+            impossible value; names source, field and value.
     """
     hints = get_type_hints(section.settings_type)
     fields = dataclasses.fields(section.settings_type)  # type: ignore[arg-type]
@@ -119,6 +123,7 @@ def load(
         if name in flags:
             sources[name] = flag_name(name)
             values[name] = _parsed(flags[name], hints[name], flag_name(name))
+    _check_variables(section.name, names, environment)
     missing = [field.name for field in fields if _is_required(field) and field.name not in values]
     if missing:
         raise SettingsError(f"{file_name}: [{section.name}] lacks {', '.join(missing)}")
@@ -151,6 +156,17 @@ def _unknown(kind: str, name: str, known: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     guess = f"; did you mean {near[0]!r}?" if near else ""
     return f"{kind} {name!r} is unknown, must be one of {', '.join(known)}{guess}"
+
+
+def _check_variables(section: str, names: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    """Refuse a misspelt variable. Others are let be: Kubernetes makes some for every service."""
+    known = [variable_name(section, name) for name in names]
+    prefix = variable_name(section, "")
+    for variable in environment:
+        if variable.startswith(prefix) and variable not in known:
+            near = difflib.get_close_matches(variable, known, n=1, cutoff=_MISSPELT)
+            if near:
+                raise SettingsError(f"${variable} is no setting; did you mean ${near[0]}?")
 
 
 def _blamed(text: str, sources: Mapping[str, str]) -> str:

@@ -53,14 +53,17 @@ def run(options: DemoOptions) -> int:
 
 def check_writable(path: Path) -> None:
     """
-    Make the folder of a file, and see that the file can be written. What is in it stays.
+    Make the folder of a file, and see that the file can be written. What is there stays.
 
     Raises:
         StartupError: If it can't.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        was_there = path.exists()
         path.open("ab").close()
+        if not was_there:
+            path.unlink()  # a demo that is interrupted leaves no empty file
     except OSError as error:
         raise StartupError(f"{path} can't be written: {error.strerror}") from error
 

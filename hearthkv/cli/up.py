@@ -1,18 +1,16 @@
 """`hearthkv up`: keeps a cluster running on this machine, and says how to talk to it."""
 
-import asyncio
-import socket
 import sys
 
 from rich.console import Console
 
 from hearthkv.cli.arguments import UpOptions
 from hearthkv.cli.interrupt import run_until_signalled
-from hearthkv.core.errors import StartupError
 from hearthkv.core.kv_cache_settings import KvCacheSettings
 from hearthkv.demo.cluster_plan import HOST, ClusterLayout, ClusterPlan
 from hearthkv.demo.local_cluster import local_cluster
 from hearthkv.demo.model_package import MODEL_NAME, find_model_file
+from hearthkv.grpc_server import check_free
 
 
 def run(options: UpOptions) -> int:
@@ -24,31 +22,13 @@ def run(options: UpOptions) -> int:
         ModelFileError: If the model is not installed.
     """
     find_model_file()
-    check_free(options.port)
+    check_free(HOST, options.port, choose="--port")
     console = Console(highlight=False, soft_wrap=True)
     try:
         run_until_signalled(_keep_up(options, console))
     except KeyboardInterrupt:
         console.print("All servers are stopped.")
     return 0
-
-
-def check_free(port: int) -> None:
-    """
-    See, before anything is started, that the router's port can be had; 0 stands for any.
-
-    Raises:
-        StartupError: If something listens on it.
-    """
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((HOST, port))
-        except OSError as error:
-            raise StartupError(
-                f"port {port} can't be had ({error.strerror}): stop what uses it, "
-                "or choose another with --port"
-            ) from error
 
 
 def how_to_talk(layout: ClusterLayout, command: str = "hearthkv") -> str:
@@ -94,7 +74,13 @@ async def _keep_up(options: UpOptions, console: Console) -> None:
         router_port=options.port,
         kv_cache=KvCacheSettings(cache_capacity_gb=options.capacity_gb),
     )
-    console.print(f"Starting a router, {options.nodes} nodes and their engines ...")
+    count = "1 node and its engine" if options.nodes == 1 else f"{options.nodes} nodes and engines"
+    console.print(f"Starting a router, {count} ...")
     async with local_cluster(plan) as cluster:
         console.print(how_to_talk(cluster.layout, sys.argv[0]), markup=False)
-        await asyncio.get_running_loop().create_future()
+        async for ended in cluster.ends():
+            console.print(
+                f"{ended.name} ended by itself with code {ended.exit_code}; the rest goes on. "
+                f"Its log: {cluster.layout.log_path(ended.name)}",
+                markup=False,
+            )

@@ -6,7 +6,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hearthkv.core.errors import StartupError
@@ -23,6 +23,15 @@ from hearthkv.demo.cluster_plan import (
 )
 from hearthkv.demo.processes import ServerProcess, WatchedGroup
 from hearthkv.demo.redis_binary import find_redis_server
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEnd:
+    """A server that ended by itself."""
+
+    name: str
+    exit_code: int
+    """Negative for a signal."""
 
 
 class LocalCluster:
@@ -48,6 +57,18 @@ class LocalCluster:
     def node(self, node_id: str) -> LocalNode:
         """Return a node by its id."""
         return next(node for node in self.nodes if node.name == node_id)
+
+    async def ends(self) -> AsyncIterator[ServerEnd]:
+        """Give each server that ends by itself, as it happens; return when none is left."""
+        waits = {asyncio.create_task(server.wait()): name for name, server in self._servers.items()}
+        try:
+            while waits:
+                done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                for wait in done:
+                    yield ServerEnd(waits.pop(wait), wait.result())
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     def is_running(self, name: str) -> bool:
         """Whether a server has not ended."""

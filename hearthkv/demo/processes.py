@@ -120,6 +120,10 @@ class ServerProcess:
         """The exit code, negative for a signal; None while it runs."""
         return self._process.returncode
 
+    async def wait(self) -> int:
+        """Wait until the server ends, and return its exit code."""
+        return await self._process.wait()
+
     async def wait_ready(self, timeout_s: float) -> None:
         """
         Wait until the server serves.

@@ -21,6 +21,7 @@ from hearthkv.core.errors import (
 from hearthkv.grpc_server import (
     add_standard_services,
     bind,
+    check_free,
     errors_as_status,
     new_server,
     reason_of,
@@ -104,7 +105,7 @@ async def test_a_port_in_use_is_named_with_what_to_do():
             bind(new_server(), address)
     assert str(caught.value) == (
         f"can't listen on {address}: Address already in use; stop what uses it, or choose "
-        f"another address with --listen, port 0 for any free one"
+        f"another with --listen, port 0 for any free one"
     )
 
 
@@ -178,3 +179,11 @@ async def test_calls_at_once_are_bounded_and_one_more_is_refused_at_once():
         health.may_answer.set()
         await first
     await server.stop(None)
+
+
+def test_a_port_in_use_is_refused_with_the_flag_that_chooses_another():
+    check_free("127.0.0.1", 0, choose="--port")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(StartupError, match=rf"can't listen on 127.0.0.1:{port}: .*--port"):
+            check_free("127.0.0.1", port, choose="--port")

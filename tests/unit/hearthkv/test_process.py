@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -159,3 +161,15 @@ def test_a_file_may_hold_the_sections_of_other_processes(tmp_path):
     path = tmp_path / "cluster.toml"
     path.write_text("[router]\nlease_s = 5\n[engine]\nthreads = 1\n[kettle]\nlitres = 2\n")
     assert command_line("--config", str(path)).load(KETTLE) == Kettle(litres=2.0)
+
+
+def test_a_reader_that_stops_reading_is_no_trouble():
+    program = "import hearthkv.process as p; p.run_program('brew', lambda: print('x\\n' * 100_000))"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as brew:
+        assert brew.stdout is not None
+        brew.stdout.readline()
+        brew.stdout.close()
+        assert brew.stderr is not None
+        assert brew.stderr.read() == b""

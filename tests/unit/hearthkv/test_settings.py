@@ -256,3 +256,10 @@ class TestDescribe:
         loaded = bake(table={"name": name, "heat": heat, "racks": racks})
         tables = tomllib.loads("\n".join(describe("oven", loaded, frozenset())))
         assert bake(table=tables["oven"]).settings == loaded.settings
+
+
+def test_a_misspelt_variable_is_refused_and_one_of_another_kind_let_be():
+    kubernetes = {"HEARTHKV_OVEN_PORT_7400_TCP_ADDR": "10.0.0.1", "HEARTHKV_OVEN_SERVICE_HOST": "x"}
+    assert bake(table={"name": "a"}, environment=kubernetes).settings.name == "a"
+    text = "$HEARTHKV_OVEN_BLOCK_SIZ is no setting; did you mean $HEARTHKV_OVEN_BLOCK_SIZE?"
+    assert refusal(environment={"HEARTHKV_OVEN_BLOCK_SIZ": "3"}) == text

@@ -56,6 +56,7 @@ def test_the_bounds_are_those_of_the_script():
         ("demo --tokens many", "'many' must be a whole number in 2000..8000"),
         ("demo --rounds 1", "'1' must be a whole number in 2..10"),
         ("demo --router a:1 --nodes 2", "not allowed with argument"),
+        ("demo --router a:1 --nodes 3", "not allowed with argument"),
         ("demo --nodes 1", "'1' must be a whole number in 2..16"),
         ("up --port 65536", "'65536' must be a whole number in 0..65535"),
         ("up --capacity-gb 0", "'0' must be a number > 0"),

@@ -14,7 +14,7 @@ from hearthkv.demo.turn_record import DemoResult
 def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path: Path):
     path = tmp_path / "new" / "demo.json"
     check_writable(path)
-    assert path.parent.is_dir()
+    assert list(path.parent.iterdir()) == []
     path.write_text("before")
     check_writable(path)
     assert path.read_text() == "before"

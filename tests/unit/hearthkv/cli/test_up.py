@@ -1,13 +1,9 @@
 """`hearthkv up` says how to talk to what it has started."""
 
 import ast
-import socket
 from pathlib import Path
 
-import pytest
-
-from hearthkv.cli.up import check_free, how_to_talk
-from hearthkv.core.errors import StartupError
+from hearthkv.cli.up import how_to_talk
 from hearthkv.demo.cluster_plan import ClusterPlan, lay_out
 
 TEXT = how_to_talk(lay_out(ClusterPlan(nodes=1), Path("/run/x"), [7400, 9400, 7500, 9500, 8000]))
@@ -32,11 +28,3 @@ def test_the_command_is_named_as_it_was_called():
 def test_the_curl_line_asks_an_engine():
     assert "curl -s http://127.0.0.1:8000/v1/chat/completions" in TEXT
     assert '"cache_hint": "reuse"' in TEXT
-
-
-def test_a_port_in_use_is_refused_with_the_flag_of_this_command():
-    check_free(0)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with pytest.raises(StartupError, match=rf"port {port} can't be had .*--port"):
-            check_free(port)

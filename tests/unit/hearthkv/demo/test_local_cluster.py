@@ -1,5 +1,6 @@
 """A cluster starts in order, and no process of it outlives the one that started it."""
 
+import asyncio
 import os
 import select
 import shutil
@@ -8,7 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from hearthkv.core.errors import StartupError
 from hearthkv.demo.cluster_plan import ClusterPlan, ServerCommands
-from hearthkv.demo.local_cluster import free_ports, local_cluster
+from hearthkv.demo.local_cluster import ServerEnd, free_ports, local_cluster
 from hearthkv.demo.redis_binary import SERVER_NAMES, packaged_server
 
 HERE = Path(__file__).parent
@@ -49,6 +50,13 @@ async def test_a_killed_server_can_be_started_again_at_its_address():
         assert cluster.is_running("node-1")
         log = cluster.layout.log_path("node-1").read_text()
         assert log.count(f"--listen {cluster.node('node-1').address}") == 2
+
+
+async def test_a_server_that_ends_by_itself_is_told_of():
+    async with local_cluster(PLAN) as cluster, aclosing(cluster.ends()) as ends:
+        told = asyncio.ensure_future(anext(ends))
+        await cluster.kill("redis-2")
+        assert await told == ServerEnd("redis-2", -signal.SIGKILL)
 
 
 async def test_a_server_that_does_not_come_up_stops_the_others_and_keeps_the_logs():
