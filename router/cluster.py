@@ -145,6 +145,15 @@ class Cluster:
         """Forget a session; return the node of its last turn, None if it was not known."""
         return self.sessions.end(session_id)
 
+    def order_drain(self, node_id: NodeId, *, is_cancelled: bool) -> Outcome:
+        """
+        Have a node leave, or stay after all. From now on it gets no new session.
+
+        Raises:
+            UnknownNodeError: If there is no such node.
+        """
+        return self._applied(self.membership.order_drain(node_id, is_cancelled=is_cancelled))
+
     def hear(self, stream: StreamId, message: NodeMessage, now: float) -> Outcome:
         """
         Take in what a node said.

@@ -120,6 +120,30 @@ class NodeSuspected:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainBegun:
+    """A node is about to leave; it gets no new session."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+
+    node_id: NodeId
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing: `router_nodes` is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEnded:
+    """A node that was about to leave stays."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+
+    node_id: NodeId
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing: `router_nodes` is measured."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRemoved:
     """A node's lease is over; its blocks are forgotten."""
 

@@ -11,6 +11,10 @@ and its inventory through these, by what it says::
 
     AWAITED --first part--> ARRIVING --last part--> FOLLOWED --number missing--> AWAITED
 
+A live node that is told to leave, or says in a heartbeat that it is about to, is DRAINING
+until one of them says otherwise. The order counts at once, and what the node says counts
+from the heartbeat on that agrees with the order: then it has heard it.
+
 A node has one stream. A new hello under its name takes over at once, be it the same start of
 the node or another: the old stream is closed, and what is still heard from it is nothing.
 Whatever is out of order in a followed inventory ends in a resync, so the view heals by itself
@@ -23,9 +27,10 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import NewType
 
-from hearthkv.core.errors import BadRequestError, LimitError
+from hearthkv.core.errors import BadRequestError, LimitError, UnknownNodeError
 from hearthkv.core.routing import (
     BlockEvent,
+    DrainOrder,
     EventBatch,
     EventsAck,
     NodeEndpoint,
@@ -55,6 +60,20 @@ class Joined:
 @dataclass(frozen=True, slots=True)
 class Suspected:
     """A node's stream broke."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class DrainBegun:
+    """A node gets no new session from now on."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEnded:
+    """A node that was about to leave stays."""
 
     node_id: NodeId
 
@@ -100,7 +119,17 @@ class SessionLeft:
     to_node_id: NodeId
 
 
-Change = Joined | Suspected | Removed | Resynced | InventoryCleared | BlocksChanged | SessionLeft
+Change = (
+    Joined
+    | Suspected
+    | DrainBegun
+    | DrainEnded
+    | Removed
+    | Resynced
+    | InventoryCleared
+    | BlocksChanged
+    | SessionLeft
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +169,15 @@ class _Node:
     load: NodeLoad = field(default_factory=NodeLoad)
     inventory: _Inventory = _Inventory.AWAITED
     next_sequence: int = 1
+    drain_order: DrainOrder | None = None
+    """None once the node has said that it follows it."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it gets no new session, as the last order has it, or else the node itself."""
+        if self.drain_order is not None:
+            return not self.drain_order.is_cancelled
+        return self.load.is_draining
 
 
 class Membership:
@@ -163,8 +201,12 @@ class Membership:
         return endpoints
 
     def live(self) -> list[NodeEndpoint]:
-        """Return the nodes that may get new turns, by name."""
+        """Return the nodes that may get new sessions, by name."""
         return [node for node in self.endpoints() if node.state is NodeState.LIVE]
+
+    def serving(self) -> list[NodeEndpoint]:
+        """Return the nodes that serve the sessions that they have: live or draining; by name."""
+        return [node for node in self.endpoints() if node.state is not NodeState.SUSPECT]
 
     def endpoint(self, node_id: NodeId) -> NodeEndpoint:
         """Return one node, which must be known."""
@@ -219,10 +261,8 @@ class Membership:
         if node_id is None or node is None or node.stream != stream:
             return Outcome()
         node.stream = None
-        node.endpoint = replace(node.endpoint, state=NodeState.SUSPECT)
         node.inventory = _Inventory.AWAITED
-        self.version += 1
-        return Outcome(changes=(Suspected(node_id),))
+        return Outcome(changes=self._settle(node))
 
     def expire(self, now: float) -> Outcome:
         """Forget the nodes whose lease is over, whether their stream is open or not."""
@@ -244,6 +284,36 @@ class Membership:
             return Outcome()
         return self._resync(node, node.next_sequence)
 
+    def order_drain(self, node_id: NodeId, *, is_cancelled: bool) -> Outcome:
+        """
+        Tell a node to leave, or to stay after all; a suspect one hears it when it is back.
+
+        Raises:
+            UnknownNodeError: If there is no such node.
+        """
+        node = self._nodes.get(node_id)
+        if node is None:
+            names = ", ".join(sorted(self._nodes)) or "no node"
+            raise UnknownNodeError(f"node {node_id} is not known here, must be one of: {names}")
+        node.drain_order = DrainOrder(is_cancelled)
+        answers = () if node.stream is None else ((node.stream, node.drain_order),)
+        return Outcome(answers=answers, changes=self._settle(node))
+
+    def _settle(self, node: _Node) -> tuple[Change, ...]:
+        """Bring the state of a node up to date with what is known of it; return what changed."""
+        before = node.endpoint.state
+        node_id = node.endpoint.node_id
+        state = NodeState.DRAINING if node.is_draining else NodeState.LIVE
+        if node.stream is None:
+            state = NodeState.SUSPECT
+        if state is before:
+            return ()
+        node.endpoint = replace(node.endpoint, state=state)
+        self.version += 1
+        if state is NodeState.SUSPECT:
+            return (Suspected(node_id),)
+        return (DrainBegun(node_id) if state is NodeState.DRAINING else DrainEnded(node_id),)
+
     def _hear_hello(self, stream: StreamId, hello: NodeHello, now: float) -> Outcome:
         node_id = hello.endpoint.node_id
         if stream in self._speakers:
@@ -253,13 +323,17 @@ class Membership:
             raise LimitError(f"{len(self._nodes)} nodes have joined, nodes_max is reached")
         is_new = before is None or before.endpoint.epoch != hello.endpoint.epoch
         endpoint = replace(hello.endpoint, state=NodeState.LIVE)
-        self._nodes[node_id] = _Node(endpoint, stream, now)
+        node = self._nodes[node_id] = _Node(endpoint, stream, now)
+        answers: tuple[RouterMessage, ...] = (Welcome(self._lease_s),)
+        if before is not None and not is_new:
+            node.load, node.drain_order = before.load, before.drain_order
+            answers += () if before.drain_order is None else (before.drain_order,)
         self._speakers[stream] = node_id
         self.version += 1
         cleared: tuple[Change, ...] = (InventoryCleared(node_id),) if is_new else ()
         return Outcome(
-            answers=((stream, Welcome(self._lease_s)),),
-            changes=(*cleared, Joined(endpoint, is_new)),
+            answers=tuple((stream, answer) for answer in answers),
+            changes=(*cleared, Joined(endpoint, is_new), *self._settle(node)),
             closed=() if before is None or before.stream is None else (before.stream,),
         )
 
@@ -295,9 +369,12 @@ class Membership:
 
     def _hear_load(self, node: _Node, load: NodeLoad) -> Outcome:
         node.load = load
+        if node.drain_order is not None and load.is_draining != node.drain_order.is_cancelled:
+            node.drain_order = None
+        changes = self._settle(node)
         if node.inventory is _Inventory.FOLLOWED and load.sequence != node.next_sequence - 1:
-            return self._resync(node, load.sequence)
-        return Outcome()
+            return Outcome(changes=changes) + self._resync(node, load.sequence)
+        return Outcome(changes=changes)
 
     def _resync(self, node: _Node, received_sequence: int) -> Outcome:
         expected = node.next_sequence

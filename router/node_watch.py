@@ -16,7 +16,17 @@ from hearthkv.core.session_id import NodeId
 from hearthkv.telemetry import Event, Telemetry
 from router import events
 from router.cluster import Cluster
-from router.membership import Change, Joined, Outcome, Removed, Resynced, StreamId, Suspected
+from router.membership import (
+    Change,
+    DrainBegun,
+    DrainEnded,
+    Joined,
+    Outcome,
+    Removed,
+    Resynced,
+    StreamId,
+    Suspected,
+)
 
 ANSWERS_MAX = 256
 """Answers that wait for a node. It acknowledges at the pace at which it is acknowledged to."""
@@ -88,6 +98,7 @@ class NodeWatch:
         self._streams: dict[StreamId, NodeStream] = {}
         self._next_id = 0
         self._changed = asyncio.Event()
+        self._told_version = cluster.membership.version
         self._is_closing = False
         self.measure()
 
@@ -126,6 +137,15 @@ class NodeWatch:
             and stream.offer(order)
         )
         self._telemetry.emit(events.PrefetchOrdered(node_id, is_sent))
+
+    def order_drain(self, node_id: NodeId, *, is_cancelled: bool) -> None:
+        """
+        Have a node leave, or stay after all.
+
+        Raises:
+            UnknownNodeError: If there is no such node.
+        """
+        self._follow(self._cluster.order_drain(node_id, is_cancelled=is_cancelled))
 
     def sweep(self) -> None:
         """Do what falls due with time: leases, memory, the gauges."""
@@ -176,27 +196,35 @@ class NodeWatch:
         reports = [report for change in outcome.changes if (report := _report_of(change))]
         for report in reports:
             self._telemetry.emit(report)
-        if any(isinstance(change, Joined | Suspected | Removed) for change in outcome.changes):
+        if self._cluster.membership.version != self._told_version:
             self._tell_watchers()
         if outcome.changes:
             self.measure()
 
     def _tell_watchers(self) -> None:
+        self._told_version = self._cluster.membership.version
         self._changed.set()
         self._changed = asyncio.Event()
 
 
 def _report_of(change: Change) -> Event | None:
     """The event that tells of a change; None where the change is not worth a line."""
-    if isinstance(change, Joined):
-        endpoint = change.endpoint
-        return events.NodeJoined(endpoint.node_id, endpoint.address, endpoint.epoch, change.is_new)
-    if isinstance(change, Suspected):
-        return events.NodeSuspected(change.node_id)
-    if isinstance(change, Removed):
-        return events.NodeRemoved(change.node_id, change.silence_s)
-    if isinstance(change, Resynced):
-        return events.NodeResynced(
-            change.node_id, change.expected_sequence, change.received_sequence
-        )
-    return None
+    report: Event | None = None
+    match change:
+        case Joined(endpoint, is_new):
+            report = events.NodeJoined(
+                endpoint.node_id, endpoint.address, endpoint.epoch, is_new=is_new
+            )
+        case Suspected(node_id):
+            report = events.NodeSuspected(node_id)
+        case DrainBegun(node_id):
+            report = events.DrainBegun(node_id)
+        case DrainEnded(node_id):
+            report = events.DrainEnded(node_id)
+        case Removed(node_id, silence_s):
+            report = events.NodeRemoved(node_id, silence_s)
+        case Resynced(node_id, expected, received):
+            report = events.NodeResynced(node_id, expected, received)
+        case _:
+            pass
+    return report

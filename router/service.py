@@ -13,7 +13,13 @@ import grpc
 from hearthkv.codec import membership as membership_codec
 from hearthkv.codec import router as codec
 from hearthkv.core.clock import Clock
-from hearthkv.core.errors import BadInputError, HearthKVError, LimitError, NoNodeError
+from hearthkv.core.errors import (
+    BadInputError,
+    HearthKVError,
+    LimitError,
+    NoNodeError,
+    UnknownNodeError,
+)
 from hearthkv.grpc_server import Context, StatusTable, errors_as_status, reason_of
 from hearthkv.telemetry import Telemetry
 from hearthkv.v1 import membership_pb2, membership_pb2_grpc, router_pb2, router_pb2_grpc
@@ -27,6 +33,7 @@ STATUS_OF: StatusTable = {
     BadInputError: grpc.StatusCode.INVALID_ARGUMENT,
     LimitError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     NoNodeError: grpc.StatusCode.UNAVAILABLE,
+    UnknownNodeError: grpc.StatusCode.NOT_FOUND,
 }
 
 
@@ -109,6 +116,16 @@ class RouterService(router_pb2_grpc.RouterServicer):
     ) -> router_pb2.ListNodesResponse:
         """List the nodes with their load."""
         return codec.encode_list_nodes_response(self._cluster.node_statuses(self._clock.now()))
+
+    async def DrainNode(
+        self, request: router_pb2.DrainNodeRequest, context: Context
+    ) -> router_pb2.DrainNodeResponse:
+        """Have a node leave, or stay after all."""
+        async with _answering("DrainNode", context, self._telemetry):
+            node_id, is_cancelled = codec.decode_drain_node_request(request)
+            self._watch.order_drain(node_id, is_cancelled=is_cancelled)
+            sessions = self._cluster.sessions.count_on(node_id)
+            return router_pb2.DrainNodeResponse(sessions=sessions)
 
     async def ListSessions(
         self, request: router_pb2.ListSessionsRequest, context: Context

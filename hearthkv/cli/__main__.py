@@ -1,4 +1,4 @@
-"""The `hearthkv` command: `demo`, `up` and `status`."""
+"""The `hearthkv` command: `demo`, `up`, `status` and `drain`."""
 
 import logging
 import sys
@@ -45,6 +45,11 @@ def _run(options: arguments.Options) -> int:
             from hearthkv.cli import status  # noqa: PLC0415
 
             return status.run(options)
+        case arguments.DrainOptions():
+            extras.require(extras.STATUS_PACKAGES)
+            from hearthkv.cli import drain  # noqa: PLC0415
+
+            return drain.run(options)
 
 
 if __name__ == "__main__":

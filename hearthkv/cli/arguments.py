@@ -51,7 +51,20 @@ class StatusOptions:
     router: str
 
 
-Options = DemoOptions | UpOptions | StatusOptions
+@dataclass(frozen=True, slots=True)
+class DrainOptions:
+    """What `hearthkv drain` was asked for."""
+
+    node: str
+    router: str
+    cancel: bool
+    """Whether the node shall stay after all."""
+
+    wait: bool
+    """Whether to go on until no session is left on the node."""
+
+
+Options = DemoOptions | UpOptions | StatusOptions | DrainOptions
 
 
 def parse(arguments: Sequence[str], version: str) -> Options:
@@ -69,6 +82,8 @@ def parse(arguments: Sequence[str], version: str) -> Options:
         )
     if given.command == "up":
         return UpOptions(given.nodes or NODES_DEFAULT, given.port, given.capacity_gb)
+    if given.command == "drain":
+        return DrainOptions(given.node, given.router, given.cancel, given.wait)
     return StatusOptions(given.router)
 
 
@@ -81,6 +96,7 @@ def _parser(version: str) -> argparse.ArgumentParser:
     _add_demo(commands.add_parser("demo", help="play an agent's session, with and without cache"))
     _add_up(commands.add_parser("up", help="keep a cluster running on this machine"))
     _add_status(commands.add_parser("status", help="show the nodes and sessions of a router"))
+    _add_drain(commands.add_parser("drain", help="have a node hand its sessions over and leave"))
     return parser
 
 
@@ -140,6 +156,24 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 
 def _add_status(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show the nodes of a router, how full they are, and its last sessions."
+    _add_router(parser)
+
+
+def _add_drain(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Have a node leave: it gets no new session, and its sessions move to other nodes with "
+        "their blocks. It goes on serving until it is stopped."
+    )
+    parser.add_argument("node", metavar="NODE", help="name of the node, as `status` shows it")
+    _add_router(parser)
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--cancel", action="store_true", help="have the node stay after all")
+    choice.add_argument(
+        "--wait", action="store_true", help="go on until no session is left on the node"
+    )
+
+
+def _add_router(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--router",
         default=ROUTER_DEFAULT,

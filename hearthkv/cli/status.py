@@ -28,6 +28,7 @@ def run(options: StatusOptions) -> int:
     nodes, sessions = asyncio.run(_ask(options.router))
     console = Console()
     console.print(nodes_table(nodes))
+    console.print(addresses_table(nodes))
     console.print(sessions_table(sessions))
     return 0
 
@@ -35,22 +36,35 @@ def run(options: StatusOptions) -> int:
 def nodes_table(nodes: Sequence[NodeStatus]) -> Table:
     """Return a row for every node."""
     table = _table("Nodes")
-    for name in ("node", "state", "address\nengine"):
-        table.add_column(name)
-    for name in ("DRAM, MiB\nused/limit", "SSD, MiB\nused/limit", "blocks", "sessions", "silent"):
+    for name in ("node", "state"):
+        table.add_column(name, overflow="fold")
+    for name in ("DRAM, MiB\nused/limit", "SSD, MiB\nused/limit", "blocks", "sessions"):
+        table.add_column(name, justify="right")
+    for name in ("tokens to\ncompute", "silent"):
         table.add_column(name, justify="right")
     for node in nodes:
         usage = {tier.tier: tier for tier in node.load.tiers}
         table.add_row(
             node.endpoint.node_id,
             node.endpoint.state.value,
-            f"{node.endpoint.address}\n{node.endpoint.engine_url or '-'}",
             _usage(usage.get(Tier.DRAM)),
             _usage(usage.get(Tier.SSD)),
             str(node.indexed_blocks),
             str(node.sessions),
+            str(node.uncached_tokens),
             f"{node.silence_s:.1f} s",
         )
+    return table
+
+
+def addresses_table(nodes: Sequence[NodeStatus]) -> Table:
+    """Return a row for every node: where it is. Folded and never cut, so that it can be copied."""
+    table = _table("Addresses")
+    for name in ("node", "cache node", "engine"):
+        table.add_column(name, overflow="fold")
+    for node in nodes:
+        endpoint = node.endpoint
+        table.add_row(endpoint.node_id, endpoint.address, endpoint.engine_url or "-")
     return table
 
 

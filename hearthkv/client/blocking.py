@@ -305,6 +305,10 @@ class BlockingHearthKV:
         """See `HearthKV.end_session`."""
         return self._thread.run(self._kv.end_session(session_id))
 
+    def drain_node(self, node_id: str, *, cancel: bool = False) -> int:
+        """See `HearthKV.drain_node`."""
+        return self._thread.run(self._kv.drain_node(node_id, cancel=cancel))
+
     def describe(self, node: str) -> NodeDescription:
         """See `HearthKV.describe`."""
         return self._thread.run(self._kv.describe(node))

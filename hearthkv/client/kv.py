@@ -46,7 +46,7 @@ from hearthkv.core.routing import (
     RouteQuery,
     SessionStatus,
 )
-from hearthkv.core.session_id import NodeId, check_session_id
+from hearthkv.core.session_id import NodeId, check_node_id, check_session_id
 from hearthkv.core.tier import TierCounts
 from hearthkv.telemetry import NoMeters, Telemetry
 
@@ -237,6 +237,24 @@ class HearthKV:
         self._chains.forget(session)
         answers = await self._open_routers().ask_all(lambda router: router.end_session(session))
         return next((node_id for node_id in answers if node_id is not None), None)
+
+    async def drain_node(self, node_id: str, *, cancel: bool = False) -> int:
+        """
+        Have a node hand its sessions to other nodes and take no new ones, or stay after all.
+
+        All routers are asked, until one knows the node; the others hear of it from the node.
+
+        Returns:
+            Sessions whose last turn was there, as that router knows them.
+
+        Raises:
+            BadInputError: If the name can't be that of a node.
+            PeerError: If no router answers, or none knows the node.
+        """
+        node = check_node_id(node_id)
+        return await self._open_routers().ask_one(
+            lambda router: router.drain_node(node, is_cancelled=cancel)
+        )
 
     async def describe(self, node: str) -> NodeDescription:
         """Return a node's description of itself. Raises PeerError."""

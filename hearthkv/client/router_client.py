@@ -71,6 +71,13 @@ class RouterClient:
             answer = await self._stub.ListNodes(request, timeout=self._settings.call_s)
             return codec.decode_list_nodes_response(understood(answer))
 
+    async def drain_node(self, node_id: NodeId, *, is_cancelled: bool) -> int:
+        """Have a node leave, or stay after all; return the sessions that it has."""
+        request = codec.encode_drain_node_request(node_id, is_cancelled=is_cancelled)
+        with self._calls.call(self.address):
+            answer = await self._stub.DrainNode(request, timeout=self._settings.call_s)
+            return understood(answer).sessions
+
     async def list_sessions(self, limit: int) -> list[SessionStatus]:
         """List the sessions that were routed last; 0 means as many as the router thinks fit."""
         request = codec.encode_list_sessions_request(limit)

@@ -15,6 +15,7 @@ The tree of errors. Pure.
     ├── StaleProofError          a client's proof is not that of this start of the node
     ├── ReservationOverError     a reservation was committed, given up, or not in time
     ├── NoNodeError              no live cache node
+    ├── UnknownNodeError         a node that this router does not know
     ├── LimitError               more of something than this server is set to hold
     ├── StoreError               a tier's store
     │   ├── StoreUnavailableError    it does not answer; nothing is known of the block
@@ -82,6 +83,10 @@ class ReservationOverError(HearthKVError):
 
 class NoNodeError(HearthKVError):
     """No cache node is live."""
+
+
+class UnknownNodeError(HearthKVError):
+    """A router was asked about a node that it does not know."""
 
 
 class LimitError(HearthKVError):

@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import grpc
+
 from hearthkv.v1 import block_pb2, router_pb2
 from hearthkv.v1.router_pb2_grpc import RouterServicer
 from tests.fakes.misbehaviour import Fail, Stall, act
@@ -30,6 +32,7 @@ class FakeRouter(RouterServicer):
         self.troubles: dict[str, Stall | Fail] = {}
         self.last_route: router_pb2.RouteRequest | None = None
         self.ended: list[str] = []
+        self.drains: list[tuple[str, bool]] = []
         self.changed = asyncio.Condition()
         self.watch_lists_max = 1000
 
@@ -74,6 +77,13 @@ class FakeRouter(RouterServicer):
         await self._enter("ListNodes", context)
         statuses = [router_pb2.NodeStatus(endpoint=node, sessions=2) for node in self.nodes]
         return router_pb2.ListNodesResponse(nodes=statuses)
+
+    async def DrainNode(self, request, context):  # noqa: N802
+        await self._enter("DrainNode", context)
+        if request.node_id not in {node.node_id for node in self.nodes}:
+            await act(Fail(grpc.StatusCode.NOT_FOUND, is_answer=True), context)
+        self.drains.append((request.node_id, request.is_cancelled))
+        return router_pb2.DrainNodeResponse(sessions=2)
 
     async def ListSessions(self, request, context):  # noqa: N802
         await self._enter("ListSessions", context)

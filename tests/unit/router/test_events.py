@@ -62,6 +62,8 @@ PLACEMENT = events.PlacementMade(
         ),
         (events.NodeJoined(NODE, "a:1", 1, is_new=True), {}),
         (events.NodeSuspected(NODE), {}),
+        (events.DrainBegun(NODE), {}),
+        (events.DrainEnded(NODE), {}),
         (events.NodeRemoved(NODE, 10.5), {}),
         (events.StreamOverflowed(256), {}),
         (events.RouterStarted("a:1", "-"), {}),

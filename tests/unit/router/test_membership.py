@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.errors import BadRequestError, LimitError
+from hearthkv.core.errors import BadRequestError, LimitError, UnknownNodeError
 from hearthkv.core.routing import (
     BlockEvent,
+    DrainOrder,
     EventBatch,
     EventsAck,
     NodeEndpoint,
@@ -24,6 +25,8 @@ from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
 from router.membership import (
     BlocksChanged,
+    DrainBegun,
+    DrainEnded,
     InventoryCleared,
     Joined,
     Membership,
@@ -238,6 +241,68 @@ def test_an_inventory_can_be_asked_for_from_outside_once_it_is_known(followed: M
     assert followed.order_resync(A).answers == ((ONE, ResyncOrder(1, 1)),)
     assert followed.order_resync(A) == Outcome()
     assert followed.order_resync(B) == Outcome()
+
+
+def state_of(membership: Membership, node_id: NodeId = A) -> NodeState:
+    return membership.endpoint(node_id).state
+
+
+def test_a_node_that_is_told_to_leave_gets_no_new_session_at_once(followed: Membership):
+    outcome = followed.order_drain(A, is_cancelled=False)
+    assert outcome == Outcome(answers=((ONE, DrainOrder()),), changes=(DrainBegun(A),))
+    assert followed.live() == []
+    assert followed.serving() == [replace(endpoint(), state=NodeState.DRAINING)]
+    before_it_heard = followed.hear(ONE, NodeLoad(is_draining=False), 0.0)
+    assert before_it_heard == Outcome()
+    assert state_of(followed) is NodeState.DRAINING
+
+
+def test_a_node_that_may_stay_gets_new_sessions_again(followed: Membership):
+    followed.order_drain(A, is_cancelled=False)
+    followed.hear(ONE, NodeLoad(is_draining=True), 0.0)
+    outcome = followed.order_drain(A, is_cancelled=True)
+    assert outcome == Outcome(answers=((ONE, DrainOrder(True)),), changes=(DrainEnded(A),))
+    assert followed.live() == [endpoint()]
+    assert followed.hear(ONE, NodeLoad(is_draining=True), 0.0) == Outcome()
+
+
+def test_what_another_router_ordered_is_heard_from_the_node(followed: Membership):
+    followed.order_drain(A, is_cancelled=False)
+    followed.hear(ONE, NodeLoad(is_draining=True), 0.0)
+    stays = followed.hear(ONE, NodeLoad(is_draining=False), 0.0)
+    assert stays == Outcome(changes=(DrainEnded(A),))
+    leaves = followed.hear(ONE, NodeLoad(is_draining=True), 0.0)
+    assert leaves == Outcome(changes=(DrainBegun(A),))
+
+
+def test_a_suspect_node_is_told_to_leave_when_it_is_back(followed: Membership):
+    followed.lose(ONE)
+    assert followed.order_drain(A, is_cancelled=False) == Outcome()
+    assert state_of(followed) is NodeState.SUSPECT
+    outcome = followed.hear(TWO, hello(), 1.0)
+    assert outcome.answers == ((TWO, Welcome(LEASE_S)), (TWO, DrainOrder()))
+    assert state_of(followed) is NodeState.DRAINING
+
+
+def test_a_draining_node_that_comes_back_is_draining_before_it_says_so(followed: Membership):
+    followed.hear(ONE, NodeLoad(is_draining=True), 0.0)
+    followed.lose(ONE)
+    assert followed.hear(TWO, hello(), 1.0).answers == ((TWO, Welcome(LEASE_S)),)
+    assert state_of(followed) is NodeState.DRAINING
+
+
+def test_a_node_that_was_started_anew_does_not_leave(followed: Membership):
+    followed.order_drain(A, is_cancelled=False)
+    followed.hear(TWO, hello(epoch=2), 1.0)
+    assert state_of(followed) is NodeState.LIVE
+
+
+def test_a_node_that_is_not_known_cannot_be_told_to_leave(followed: Membership):
+    with pytest.raises(UnknownNodeError, match="node b is not known here, must be one of: a"):
+        followed.order_drain(B, is_cancelled=False)
+    followed.expire(LEASE_S + 1)
+    with pytest.raises(UnknownNodeError, match="must be one of: no node"):
+        followed.order_drain(A, is_cancelled=False)
 
 
 def test_the_version_grows_with_every_change_of_the_list(membership: Membership):

@@ -6,9 +6,16 @@ from grpc import aio
 
 from hearthkv.codec.status import decode_reason
 from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.errors import BadInputError, HearthKVError, LimitError, NoNodeError
+from hearthkv.core.errors import (
+    BadInputError,
+    HearthKVError,
+    LimitError,
+    NoNodeError,
+    UnknownNodeError,
+)
 from hearthkv.core.routing import (
     BlockEvent,
+    DrainOrder,
     EventBatch,
     EventsAck,
     NodeLoad,
@@ -56,7 +63,7 @@ async def joined(served: Served, node_id: str = "a", *held):
 
 
 def test_every_error_that_a_call_can_raise_has_a_status():
-    raised = {BadInputError, LimitError, NoNodeError}
+    raised = {BadInputError, LimitError, NoNodeError, UnknownNodeError}
     assert set(STATUS_OF) == raised
     assert all(issubclass(error, HearthKVError) for error in STATUS_OF)
 
@@ -291,6 +298,30 @@ async def test_a_node_that_sends_nonsense_turns_suspect_and_harms_no_other():
         assert decode_reason(caught.value.trailing_metadata()) == "BAD_NAMESPACE"
         await served.nodes_become({"a": 1, "b": 2})
         assert (await served.stub.Route(turn())).matched_blocks == 100
+
+
+async def test_a_node_that_is_to_leave_is_told_and_shown_so_until_it_may_stay():
+    async with serving() as served:
+        node = await joined(served, "a")
+        await served.stub.Route(turn())
+        answer = await served.stub.DrainNode(router_pb2.DrainNodeRequest(node_id="a"))
+        assert answer.sessions == 1
+        assert await node.hear() == DrainOrder()
+        await served.nodes_become({"a": router_pb2.NODE_STATE_DRAINING})
+        stay = router_pb2.DrainNodeRequest(node_id="a", is_cancelled=True)
+        await served.stub.DrainNode(stay)
+        assert await node.hear() == DrainOrder(is_cancelled=True)
+        await served.nodes_become({"a": router_pb2.NODE_STATE_LIVE})
+
+
+async def test_a_node_that_is_not_known_cannot_be_told_to_leave():
+    async with serving() as served:
+        await joined(served, "a")
+        with pytest.raises(aio.AioRpcError) as caught:
+            await served.stub.DrainNode(router_pb2.DrainNodeRequest(node_id="b"))
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        assert caught.value.details() == "node b is not known here, must be one of: a"
+        assert decode_reason(caught.value.trailing_metadata()) == "UNKNOWN_NODE"
 
 
 async def test_one_node_too_many_is_refused():

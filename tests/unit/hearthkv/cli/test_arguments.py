@@ -9,9 +9,11 @@ from hearthkv.cli.arguments import (
     PORT_DEFAULT,
     ROUNDS_DEFAULT,
     ROUNDS_RANGE,
+    ROUTER_DEFAULT,
     TOKENS_DEFAULT,
     TOKENS_RANGE,
     DemoOptions,
+    DrainOptions,
     StatusOptions,
     UpOptions,
     parse,
@@ -42,6 +44,15 @@ def test_up_and_status_have_their_flags():
     assert parse(["status", "--router", "a:1"], "1") == StatusOptions("a:1")
 
 
+def test_a_node_is_told_to_leave_or_to_stay():
+    usual = ROUTER_DEFAULT
+    assert parse(["drain", "n"], "1") == DrainOptions("n", usual, cancel=False, wait=False)
+    assert parse(["drain", "n", "--wait"], "1") == DrainOptions("n", usual, cancel=False, wait=True)
+    assert parse(["drain", "n", "--cancel", "--router", "a:1"], "1") == DrainOptions(
+        "n", "a:1", cancel=True, wait=False
+    )
+
+
 def test_the_bounds_are_those_of_the_script():
     assert (script.TOKENS_MIN, script.TOKENS_MAX) == TOKENS_RANGE
     assert script.TOKENS_DEFAULT == TOKENS_DEFAULT
@@ -62,6 +73,8 @@ def test_the_bounds_are_those_of_the_script():
         ("up --capacity-gb 0", "'0' must be a number > 0"),
         ("up --capacity-gb inf", "'inf' must be a number > 0"),
         ("up --capacity-gb much", "'much' must be a number > 0"),
+        ("drain", "required: NODE"),
+        ("drain n --cancel --wait", "not allowed with argument"),
         ("", "required: COMMAND"),
         ("down", "invalid choice: 'down'"),
     ],

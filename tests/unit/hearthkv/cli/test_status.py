@@ -5,18 +5,22 @@ from rich.console import Console
 from rich.table import Table
 
 from hearthkv.cli.arguments import StatusOptions
-from hearthkv.cli.status import MIB, nodes_table, run, sessions_table
+from hearthkv.cli.status import MIB, addresses_table, nodes_table, run, sessions_table
 from hearthkv.core.errors import BadInputError, PeerError
 from hearthkv.core.routing import NodeEndpoint, NodeLoad, NodeState, NodeStatus, SessionStatus
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierUsage
 
 
-def shown(table: Table) -> str:
-    console = Console(width=160, color_system=None)
+def shown_lines(table: Table, width: int) -> list[str]:
+    console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(table)
-    return " ".join(capture.get().replace("│", " ").split())
+    return capture.get().splitlines()
+
+
+def shown(table: Table) -> str:
+    return " ".join(" ".join(shown_lines(table, width=160)).split())
 
 
 def test_a_node_is_shown_with_what_it_holds():
@@ -27,16 +31,27 @@ def test_a_node_is_shown_with_what_it_holds():
             TierUsage(Tier.SSD, 0, 0, 20 * MIB, 0, "read-only file system"),
         )
     )
-    text = shown(nodes_table([NodeStatus(endpoint, load, 4, 2, 0.34)]))
-    assert (
-        "node-1 live 127.0.0.1:7500 3/10 0/20 4 2 0.3 s http://127.0.0.1:8000 read-only file system"
-    ) in text
+    text = shown(nodes_table([NodeStatus(endpoint, load, 4, 2, 0.34, 8000)]))
+    assert ("node-1 live 3/10 0/20 4 2 8000 0.3 s read-only file system") in text
 
 
 def test_a_node_that_has_said_nothing_yet_is_shown_too():
     endpoint = NodeEndpoint(NodeId("node-1"), "127.0.0.1:7500", state=NodeState.SUSPECT)
-    text = shown(nodes_table([NodeStatus(endpoint, NodeLoad(), 0, 0, 4.0)]))
-    assert "node-1 suspect 127.0.0.1:7500 - - 0 0 4.0 s -" in text
+    status = NodeStatus(endpoint, NodeLoad(), 0, 0, 4.0)
+    text = shown(nodes_table([status]))
+    assert "node-1 suspect - - 0 0 0 4.0 s" in text
+    assert "node-1 127.0.0.1:7500 -" in shown(addresses_table([status]))
+
+
+def test_no_address_is_cut_in_a_terminal_of_80_columns():
+    address, engine_url = "node-1.cluster.internal:7500", "http://engine-1.cluster.internal:8000"
+    endpoint = NodeEndpoint(NodeId("node-1"), address, engine_url, state=NodeState.DRAINING)
+    load = NodeLoad(tiers=(TierUsage(Tier.DRAM, 65536 * MIB, 0, 65536 * MIB, 9),))
+    status = NodeStatus(endpoint, load, 1_000_000, 10_000, 0.34, 120_000)
+    lines = shown_lines(addresses_table([status]), width=80)
+    assert any(address in line and engine_url in line for line in lines)
+    numbers = "draining 65536/65536 - 1000000 10000 120000 0.3 s"
+    assert numbers in " ".join(" ".join(shown_lines(nodes_table([status]), width=80)).split())
 
 
 def test_a_session_is_shown_with_its_last_turn():

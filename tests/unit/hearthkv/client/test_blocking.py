@@ -109,6 +109,7 @@ def test_the_calls_for_people_are_there_too():
         assert [status.endpoint.node_id for status in kv.list_nodes()] == ["a"]
         assert [status.session_id for status in kv.list_sessions()] == ["s"]
         assert kv.end_session("s") == "a"
+        assert kv.drain_node("a", cancel=True) == 2
         assert kv.describe(node).node_id == "fake"
         assert kv.prefetch(node, SPEC, TOKENS) == 0
         assert kv.pin(node, SPEC, TOKENS, ttl_s=1).blocks == 0

@@ -338,12 +338,15 @@ async def test_the_calls_for_people_reach_routers_and_nodes():
         assert [status.endpoint.node_id for status in await kv.list_nodes()] == ["a"]
         assert [status.session_id for status in await kv.list_sessions()] == ["s"]
         assert await kv.end_session("s") == "a"
+        assert await kv.drain_node("a") == 2
+        assert await kv.drain_node("a", cancel=True) == 2
         assert (await kv.describe(at)).node_id == "fake"
         assert await kv.prefetch(at, SPEC, TOKENS) == 2
         assert (await kv.pin(at, SPEC, TOKENS, ttl_s=60)).blocks == 2
         assert await kv.unpin(at, "pin-1") == 5
         assert await kv.drop(at, DropNamespace(SPEC.namespace_id)) == 1
     assert router.ended == ["s"]
+    assert router.drains == [("a", False), ("a", True)]
 
 
 async def test_a_call_for_people_that_nobody_answers_raises():

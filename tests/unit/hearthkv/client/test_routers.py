@@ -168,6 +168,16 @@ async def test_where_none_answers_the_last_one_says_why(channels: Channels):
                 await routers.ask_all(lambda router: router.list_nodes())
 
 
+async def test_a_router_that_does_not_know_a_node_sends_the_question_on(channels: Channels):
+    stranger, knowing = FakeRouter(A), FakeRouter(B)
+    async with serving(stranger) as first, serving(knowing) as second:
+        routers = routers_at(channels, [first, second])
+        node_id = NodeId("b")
+        left = await routers.ask_one(lambda r: r.drain_node(node_id, is_cancelled=False))
+    assert left == 2
+    assert (stranger.drains, knowing.drains) == ([], [("b", False)])
+
+
 async def test_where_none_is_named_the_error_says_so(channels: Channels):
     routers = routers_at(channels, [])
     with pytest.raises(PeerUnreachableError, match="no router is named"):
