@@ -23,14 +23,8 @@ from hearthkv.core.routing import (
 )
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierCounts
-from router.membership import (
-    BlocksChanged,
-    InventoryCleared,
-    Membership,
-    Outcome,
-    SessionLeft,
-    StreamId,
-)
+from router.membership import Membership
+from router.outcome import BlocksChanged, InventoryCleared, Outcome, SessionLeft, StreamId
 from router.placement import ReusePolicy, Turn, place
 from router.prefix_index import PrefixIndex
 from router.sessions import Sessions
@@ -80,7 +74,9 @@ class Cluster:
     """What one router knows, and the decisions that it takes on it."""
 
     def __init__(self, settings: RouterSettings) -> None:
-        self.membership = Membership(lease_s=settings.lease_s, nodes_max=settings.nodes_max)
+        self.membership = Membership(
+            suspect_s=settings.suspect_s, lease_s=settings.lease_s, nodes_max=settings.nodes_max
+        )
         self.index = PrefixIndex(settings.index_keys_max)
         self.sessions = Sessions(settings.sessions_max)
         self.totals = TokenTotals()
@@ -145,14 +141,14 @@ class Cluster:
         """Forget a session; return the node of its last turn, None if it was not known."""
         return self.sessions.end(session_id)
 
-    def order_drain(self, node_id: NodeId, *, is_cancelled: bool) -> Outcome:
+    def order_drain(self, node_id: NodeId, now: float, *, is_cancelled: bool) -> Outcome:
         """
         Have a node leave, or stay after all. From now on it gets no new session.
 
         Raises:
             UnknownNodeError: If there is no such node.
         """
-        return self._applied(self.membership.order_drain(node_id, is_cancelled=is_cancelled))
+        return self._applied(self.membership.order_drain(node_id, now, is_cancelled=is_cancelled))
 
     def hear(self, stream: StreamId, message: NodeMessage, now: float) -> Outcome:
         """
@@ -164,25 +160,26 @@ class Cluster:
         """
         return self._applied(self.membership.hear(stream, message, now))
 
-    def lose(self, stream: StreamId) -> Outcome:
+    def lose(self, stream: StreamId, now: float) -> Outcome:
         """Note that a stream is over."""
-        return self._applied(self.membership.lose(stream))
+        return self._applied(self.membership.lose(stream, now))
 
     def sweep(self, now: float) -> Outcome:
         """
         Do what falls due with time, a bounded piece of it: call it several times a second.
 
-        Forgets nodes whose lease is over, frees the memory of forgotten ones, and asks nodes
-        whose keys found no room in the index again, once there is some.
+        Suspects silent nodes and forgets those whose lease is over, frees the memory of
+        forgotten ones, and asks nodes whose keys found no room in the index again, once there
+        is some.
         """
-        outcome = self._applied(self.membership.expire(now))
+        outcome = self._applied(self.membership.sweep(now))
         retired_keys = self.index.sweep(SWEPT_KEYS)
         room = self.index.keys_max - self.index.keys - retired_keys
         for node in self.membership.live():
             missing_keys = self.index.missing_keys_of(node.node_id)
             if 0 < missing_keys <= room and room >= RESYNC_ROOM * self.index.keys_max:
                 room -= missing_keys
-                outcome += self._applied(self.membership.order_resync(node.node_id))
+                outcome += self._applied(self.membership.order_resync(node.node_id, now))
         return outcome
 
     def node_statuses(self, now: float) -> list[NodeStatus]:

@@ -1,5 +1,6 @@
 """What the router reports of itself: events, each a log line and a metric, and the metrics."""
 
+import enum
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +32,18 @@ METRICS = (
     MetricSpec("gauge", "router_sessions", "Sessions that are remembered."),
     MetricSpec("counter", "router_resyncs_total", "Inventories that were asked for again."),
     MetricSpec("counter", "router_prefetches_total", "Prefetch orders to nodes.", ("outcome",)),
+    MetricSpec(
+        "counter",
+        "router_pulls_total",
+        "Orders to nodes to fetch a prefix from another node.",
+        ("cause", "outcome"),
+    ),
+    MetricSpec(
+        "counter",
+        "router_pulled_blocks_total",
+        "Blocks of these prefixes, at most: what a node holds already is not moved.",
+        ("cause",),
+    ),
 )
 
 
@@ -91,6 +104,36 @@ class PrefetchOrdered:
         meters.add("router_prefetches_total", outcome="sent" if self.is_sent else "dropped")
 
 
+class PullCause(enum.Enum):
+    """Why a node was asked to fetch a prefix from another one."""
+
+    TURN = "turn"
+    """A turn was placed where less of its prompt is held than elsewhere."""
+
+    HOT = "hot"
+    """Many sessions share the prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullOrdered:
+    """A node was asked to fetch a prefix from another one, or was too busy to be asked."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+
+    node_id: NodeId
+    source_address: str
+    blocks: int
+    cause: PullCause
+    is_sent: bool
+
+    def count(self, meters: Meters) -> None:
+        """Count the order, and its blocks where it was sent."""
+        outcome = "sent" if self.is_sent else "dropped"
+        meters.add("router_pulls_total", cause=self.cause.value, outcome=outcome)
+        if self.is_sent:
+            meters.add("router_pulled_blocks_total", self.blocks, cause=self.cause.value)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeJoined:
     """A node said hello."""
@@ -109,9 +152,22 @@ class NodeJoined:
 
 @dataclass(frozen=True, slots=True)
 class NodeSuspected:
-    """A node's stream broke; it gets no turns."""
+    """A node gets no turns: its stream broke, or nothing was heard on it for too long."""
 
     LEVEL: ClassVar[int] = logging.WARNING
+
+    node_id: NodeId
+    silence_s: float
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing: `router_nodes` is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecovered:
+    """A silent node was heard again, and gets turns."""
+
+    LEVEL: ClassVar[int] = logging.INFO
 
     node_id: NodeId
 

@@ -11,17 +11,24 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from hearthkv.core.clock import Clock
-from hearthkv.core.routing import NodeEndpoint, NodeMessage, PrefetchOrder, RouterMessage
+from hearthkv.core.routing import (
+    NodeEndpoint,
+    NodeMessage,
+    PrefetchOrder,
+    PullOrder,
+    RouterMessage,
+)
 from hearthkv.core.session_id import NodeId
 from hearthkv.telemetry import Event, Telemetry
 from router import events
 from router.cluster import Cluster
-from router.membership import (
+from router.outcome import (
     Change,
     DrainBegun,
     DrainEnded,
     Joined,
     Outcome,
+    Recovered,
     Removed,
     Resynced,
     StreamId,
@@ -31,10 +38,12 @@ from router.membership import (
 ANSWERS_MAX = 256
 """Answers that wait for a node. It acknowledges at the pace at which it is acknowledged to."""
 
-PREFETCHES_WAITING_MAX = 64
-"""Answers that may wait before prefetch orders to the node are dropped: they are advice."""
+ADVICE_WAITING_MAX = 64
+"""Answers that may wait before orders to prefetch or to pull are dropped: they are advice."""
 
 SWEEP_PERIOD_S = 0.25
+SWEEP_LATE_S = 1.0
+"""Time between two sweeps after which the router itself was not there."""
 
 
 class NodeStream:
@@ -45,6 +54,8 @@ class NodeStream:
         self.opened_s = opened_s
         self._answers: asyncio.Queue[RouterMessage] = asyncio.Queue(ANSWERS_MAX)
         self._closed = asyncio.Event()
+        self.end_reason = ""
+        """Why the router ended the stream; empty while it has not, or where it stops."""
 
     @property
     def waiting_answers(self) -> int:
@@ -64,8 +75,9 @@ class NodeStream:
             return False
         return True
 
-    def close(self) -> None:
-        """End the stream; what was not read by then is dropped."""
+    def close(self, reason: str = "") -> None:
+        """End the stream, with a reason if that is trouble; what was not read is dropped."""
+        self.end_reason = self.end_reason or reason
         self._closed.set()
 
     async def next_answer(self) -> RouterMessage:
@@ -125,18 +137,18 @@ class NodeWatch:
         """Note that a call is over."""
         stream.close()
         del self._streams[stream.stream_id]
-        self._follow(self._cluster.lose(stream.stream_id))
+        self._follow(self._cluster.lose(stream.stream_id, self._clock.now()))
 
     def order_prefetch(self, node_id: NodeId, order: PrefetchOrder) -> None:
         """Ask a node to lift the blocks of a turn, unless it has many answers to read."""
-        stream_id = self._cluster.membership.stream(node_id)
-        stream = None if stream_id is None else self._streams[stream_id]
-        is_sent = (
-            stream is not None
-            and stream.waiting_answers < PREFETCHES_WAITING_MAX
-            and stream.offer(order)
+        self._telemetry.emit(events.PrefetchOrdered(node_id, self._advise(node_id, order)))
+
+    def order_pull(self, node_id: NodeId, order: PullOrder, cause: events.PullCause) -> None:
+        """Ask a node to fetch a prefix from another one, unless it has many answers to read."""
+        is_sent = self._advise(node_id, order)
+        self._telemetry.emit(
+            events.PullOrdered(node_id, order.source_address, order.blocks, cause, is_sent)
         )
-        self._telemetry.emit(events.PrefetchOrdered(node_id, is_sent))
 
     def order_drain(self, node_id: NodeId, *, is_cancelled: bool) -> None:
         """
@@ -145,7 +157,9 @@ class NodeWatch:
         Raises:
             UnknownNodeError: If there is no such node.
         """
-        self._follow(self._cluster.order_drain(node_id, is_cancelled=is_cancelled))
+        self._follow(
+            self._cluster.order_drain(node_id, self._clock.now(), is_cancelled=is_cancelled)
+        )
 
     def sweep(self) -> None:
         """Do what falls due with time: leases, memory, the gauges."""
@@ -153,14 +167,22 @@ class NodeWatch:
         for stream in self._streams.values():
             is_mute = not self._cluster.membership.has_heard(stream.stream_id)
             if is_mute and now - stream.opened_s > self._stream_silence_s:
-                stream.close()
+                stream.close(f"no hello came within {self._stream_silence_s:g} s")
         self._follow(self._cluster.sweep(now))
         self.measure()
 
     async def sweep_forever(self) -> None:
-        """Sweep several times a second, until cancelled."""
+        """
+        Sweep several times a second, until cancelled.
+
+        A router that was stopped for a while has not read yet what the nodes said meanwhile: it
+        reads first, and judges their silence then.
+        """
         while True:
+            slept_s = self._clock.now()
             await asyncio.sleep(SWEEP_PERIOD_S)
+            if self._clock.now() - slept_s > SWEEP_LATE_S:
+                await asyncio.sleep(SWEEP_PERIOD_S)
             self.sweep()
 
     async def node_lists(self) -> AsyncIterator[tuple[int, list[NodeEndpoint]]]:
@@ -190,16 +212,25 @@ class NodeWatch:
             stream = self._streams[stream_id]
             if not stream.is_closed and not stream.offer(answer):
                 self._telemetry.emit(events.StreamOverflowed(stream.waiting_answers))
-                stream.close()
-        for stream_id in outcome.closed:
-            self._streams[stream_id].close()
+                stream.close(f"{stream.waiting_answers} answers were not read")
+        for ended in outcome.closed:
+            self._streams[ended.stream].close(ended.reason)
         reports = [report for change in outcome.changes if (report := _report_of(change))]
         for report in reports:
             self._telemetry.emit(report)
         if self._cluster.membership.version != self._told_version:
             self._tell_watchers()
-        if outcome.changes:
             self.measure()
+
+    def _advise(self, node_id: NodeId, order: PrefetchOrder | PullOrder) -> bool:
+        """Send an order that may be dropped; return whether it was sent."""
+        stream_id = self._cluster.membership.stream(node_id)
+        stream = None if stream_id is None else self._streams[stream_id]
+        return (
+            stream is not None
+            and stream.waiting_answers < ADVICE_WAITING_MAX
+            and stream.offer(order)
+        )
 
     def _tell_watchers(self) -> None:
         self._told_version = self._cluster.membership.version
@@ -215,8 +246,10 @@ def _report_of(change: Change) -> Event | None:
             report = events.NodeJoined(
                 endpoint.node_id, endpoint.address, endpoint.epoch, is_new=is_new
             )
-        case Suspected(node_id):
-            report = events.NodeSuspected(node_id)
+        case Suspected(node_id, silence_s):
+            report = events.NodeSuspected(node_id, silence_s)
+        case Recovered(node_id):
+            report = events.NodeRecovered(node_id)
         case DrainBegun(node_id):
             report = events.DrainBegun(node_id)
         case DrainEnded(node_id):

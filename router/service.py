@@ -18,6 +18,7 @@ from hearthkv.core.errors import (
     HearthKVError,
     LimitError,
     NoNodeError,
+    StreamEndedError,
     UnknownNodeError,
 )
 from hearthkv.grpc_server import Context, StatusTable, errors_as_status, reason_of
@@ -33,6 +34,7 @@ STATUS_OF: StatusTable = {
     BadInputError: grpc.StatusCode.INVALID_ARGUMENT,
     LimitError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     NoNodeError: grpc.StatusCode.UNAVAILABLE,
+    StreamEndedError: grpc.StatusCode.ABORTED,
     UnknownNodeError: grpc.StatusCode.NOT_FOUND,
 }
 
@@ -80,7 +82,6 @@ class RouterService(router_pb2_grpc.RouterServicer):
                     hit_ratios=self._cluster.totals.hit_ratios(),
                 )
             )
-            self._watch.measure()
             return codec.encode_route_response(route)
 
     async def Lookup(
@@ -97,7 +98,6 @@ class RouterService(router_pb2_grpc.RouterServicer):
         """Forget where a session's turns went."""
         async with _answering("EndSession", context, self._telemetry):
             node_id = self._cluster.end_session(codec.decode_end_session_request(request))
-            self._watch.measure()
             return router_pb2.EndSessionResponse(node_id=node_id or "")
 
     async def WatchNodes(
@@ -176,6 +176,8 @@ class MembershipService(membership_pb2_grpc.MembershipServicer):
                 task.cancel()
         if not listening.cancelled() and (error := listening.result()) is not None:
             raise error
+        if stream.end_reason:
+            raise StreamEndedError(stream.end_reason)
 
     async def _listen(
         self, stream: NodeStream, requests: AsyncIterator[membership_pb2.JoinRequest]

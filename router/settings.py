@@ -29,9 +29,14 @@ class RouterSettings:
     """debug, info, warning or error. At info every placement is a line; a router that places
     thousands a second is better off with warning."""
 
+    suspect_s: float = 2.5
+    """Silence after which a node gets no turns until it is heard again. Nodes speak every second:
+    a short time suspects nodes that are merely slow, a long one sends turns to a node that is cut
+    off or stopped."""
+
     lease_s: float = 10.0
-    """Silence after which a node and its blocks are forgotten. Nodes speak every second: a short
-    lease forgets nodes that are merely slow, a long one keeps sending turns to a hung node."""
+    """Silence after which a node and its blocks are forgotten. A short lease forgets what a node
+    that restarts quickly has to tell again, a long one keeps the memory of nodes that are gone."""
 
     reuse_min_fraction: float = 0.5
     """With the hint `reuse`, a match of at least this share of the prompt's blocks moves the
@@ -59,8 +64,9 @@ class RouterSettings:
         check_log_level(self.log_level)
         if not -1 <= self.metrics_port <= 65_535:
             raise SettingsError(f"metrics_port is {self.metrics_port}, must be in -1..65535")
-        if not 0 < self.lease_s < math.inf:
-            raise SettingsError(f"lease_s is {self.lease_s}, must be > 0")
+        for name in ("suspect_s", "lease_s"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}, must be > 0")
         if not 0 < self.reuse_min_fraction <= 1:
             raise SettingsError(
                 f"reuse_min_fraction is {self.reuse_min_fraction}, must be in (0, 1]"

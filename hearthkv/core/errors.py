@@ -16,6 +16,7 @@ The tree of errors. Pure.
     ├── ReservationOverError     a reservation was committed, given up, or not in time
     ├── NoNodeError              no live cache node
     ├── UnknownNodeError         a node that this router does not know
+    ├── StreamEndedError         a router has no use for a node's stream any more; says why
     ├── LimitError               more of something than this server is set to hold
     ├── StoreError               a tier's store
     │   ├── StoreUnavailableError    it does not answer; nothing is known of the block
@@ -87,6 +88,10 @@ class NoNodeError(HearthKVError):
 
 class UnknownNodeError(HearthKVError):
     """A router was asked about a node that it does not know."""
+
+
+class StreamEndedError(HearthKVError):
+    """A router has no use for a node's stream any more; says why."""
 
 
 class LimitError(HearthKVError):

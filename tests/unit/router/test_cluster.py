@@ -24,7 +24,7 @@ from hearthkv.core.routing import (
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierCounts
 from router.cluster import Cluster, TokenTotals
-from router.membership import StreamId
+from router.outcome import StreamId
 from router.settings import RouterSettings
 
 NS = b"n" * 16
@@ -107,7 +107,7 @@ def test_a_suspect_node_gets_no_turn_though_it_holds_all(cluster: Cluster):
     join(cluster, A)
     join(cluster, B, (Tier.DRAM, KEYS))
     assert cluster.route(query(), 0.0).route.node.node_id == B
-    cluster.lose(STREAMS[B])
+    cluster.lose(STREAMS[B], 0.0)
     routed = cluster.route(query(), 1.0)
     assert (routed.route.node.node_id, routed.route.reason) == (A, PlacementReason.FAILOVER)
     assert routed.route.home_node_id == A

@@ -48,6 +48,20 @@ PLACEMENT = events.PlacementMade(
             events.PrefetchOrdered(NODE, is_sent=False),
             {("router_prefetches_total", "outcome", "dropped"): 1},
         ),
+        (
+            events.PullOrdered(NODE, "b:1", 40, events.PullCause.HOT, is_sent=True),
+            {
+                ("router_pulls_total", "cause", "hot", "outcome", "sent"): 1,
+                ("router_pulled_blocks_total", "cause", "hot"): 40,
+            },
+        ),
+        (
+            events.PullOrdered(NODE, "b:1", 40, events.PullCause.TURN, is_sent=False),
+            {
+                ("router_pulls_total", "cause", "turn", "outcome", "dropped"): 1,
+                ("router_pulled_blocks_total", "cause", "turn"): 0,
+            },
+        ),
         (events.NodeResynced(NODE, 2, 3), {("router_resyncs_total",): 1}),
         (
             events.ClusterMeasured(
@@ -61,7 +75,8 @@ PLACEMENT = events.PlacementMade(
             },
         ),
         (events.NodeJoined(NODE, "a:1", 1, is_new=True), {}),
-        (events.NodeSuspected(NODE), {}),
+        (events.NodeSuspected(NODE, 2.6), {}),
+        (events.NodeRecovered(NODE), {}),
         (events.DrainBegun(NODE), {}),
         (events.DrainEnded(NODE), {}),
         (events.NodeRemoved(NODE, 10.5), {}),
@@ -75,7 +90,8 @@ def test_an_event_moves_its_metrics(event, expected):
     meters = PrometheusMeters(events.METRICS)
     event.count(meters)
     found = {
-        name: meters.value(name[0], **dict([name[1:]] if name[1:] else [])) for name in expected
+        name: meters.value(name[0], **dict(zip(name[1::2], name[2::2], strict=True)))
+        for name in expected
     }
     assert found == expected
 

@@ -23,20 +23,24 @@ from hearthkv.core.routing import (
 )
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
-from router.membership import (
+from router.inventory import RESYNC_EVERY_S
+from router.membership import Membership
+from router.outcome import (
     BlocksChanged,
     DrainBegun,
     DrainEnded,
     InventoryCleared,
     Joined,
-    Membership,
     Outcome,
+    Recovered,
     Removed,
     Resynced,
+    StreamClosed,
     StreamId,
     Suspected,
 )
 
+SUSPECT_S = 2.5
 LEASE_S = 10.0
 NS = b"n" * 16
 KEYS = PackedKeys(b"k" * 16)
@@ -61,7 +65,7 @@ def part(*, first: bool = False, last: bool = False) -> SnapshotPart:
 
 @pytest.fixture
 def membership() -> Membership:
-    return Membership(lease_s=LEASE_S, nodes_max=2)
+    return Membership(suspect_s=SUSPECT_S, lease_s=LEASE_S, nodes_max=2)
 
 
 @pytest.fixture
@@ -174,27 +178,27 @@ def test_a_heartbeat_within_a_snapshot_changes_nothing(membership: Membership):
 
 def test_a_broken_stream_makes_the_node_suspect(followed: Membership):
     version = followed.version
-    assert followed.lose(ONE) == Outcome(changes=(Suspected(A),))
+    assert followed.lose(ONE, 0.0) == Outcome(changes=(Suspected(A, 0.0),))
     assert followed.live() == []
     assert followed.endpoints() == [replace(endpoint(), state=NodeState.SUSPECT)]
     assert followed.stream(A) is None
     assert followed.version > version
-    assert followed.lose(ONE) == Outcome()
+    assert followed.lose(ONE, 0.0) == Outcome()
 
 
 def test_a_stream_that_never_said_hello_is_lost_without_a_trace(membership: Membership):
-    assert membership.lose(ONE) == Outcome()
+    assert membership.lose(ONE, 0.0) == Outcome()
 
 
 def test_a_suspect_node_comes_back_with_its_blocks(followed: Membership):
-    followed.lose(ONE)
+    followed.lose(ONE, 0.0)
     outcome = followed.hear(TWO, hello(), 1.0)
     assert outcome.changes == (Joined(endpoint(), is_new=False),)
     assert followed.live() == [endpoint()]
 
 
 def test_a_restarted_node_comes_back_without_its_blocks(followed: Membership):
-    followed.lose(ONE)
+    followed.lose(ONE, 0.0)
     outcome = followed.hear(TWO, hello(epoch=2), 1.0)
     assert outcome.changes == (InventoryCleared(A), Joined(endpoint(epoch=2), is_new=True))
 
@@ -202,45 +206,96 @@ def test_a_restarted_node_comes_back_without_its_blocks(followed: Membership):
 @pytest.mark.parametrize("epoch", [1, 2], ids=["same-start", "restarted"])
 def test_the_newer_stream_of_a_node_wins_at_once(followed: Membership, epoch: int):
     outcome = followed.hear(TWO, hello(epoch=epoch), 1.0)
-    assert outcome.closed == (ONE,)
+    displaced = StreamClosed(
+        ONE,
+        f"node a joined again, at 127.0.0.1:7500 with epoch {epoch}: "
+        "a name is for one node, and a node has one stream",
+    )
+    assert outcome.closed == (displaced,)
     assert followed.stream(A) == TWO
-    assert followed.hear(ONE, EventBatch(1, (EVENT,)), 1.0) == Outcome(closed=(ONE,))
-    assert followed.lose(ONE) == Outcome()
+    assert followed.hear(ONE, EventBatch(1, (EVENT,)), 1.0) == Outcome(closed=(displaced,))
+    assert followed.lose(ONE, 0.0) == Outcome()
     assert followed.live() == [endpoint(epoch=epoch)]
 
 
 def test_a_lease_is_over_after_more_than_its_time(followed: Membership):
-    assert followed.expire(LEASE_S) == Outcome()
+    assert followed.sweep(LEASE_S) == Outcome(changes=(Suspected(A, LEASE_S),))
     assert followed.silence_s(A, LEASE_S) == LEASE_S
-    assert followed.expire(LEASE_S + 0.5) == Outcome(
-        changes=(InventoryCleared(A), Removed(A, LEASE_S + 0.5)), closed=(ONE,)
+    assert followed.sweep(LEASE_S + 0.5) == Outcome(
+        changes=(InventoryCleared(A), Removed(A, LEASE_S + 0.5)),
+        closed=(StreamClosed(ONE, "node a said nothing for 10.5 s, its lease is over"),),
     )
     assert followed.endpoints() == []
     assert followed.stream(A) is None
 
 
+def test_a_silent_node_is_suspect_though_its_stream_is_open(followed: Membership):
+    assert followed.sweep(SUSPECT_S) == Outcome()
+    assert followed.sweep(SUSPECT_S + 0.25) == Outcome(changes=(Suspected(A, SUSPECT_S + 0.25),))
+    assert followed.live() == followed.serving() == []
+    assert followed.sweep(SUSPECT_S + 0.5) == Outcome()
+
+
+def test_a_silent_node_is_back_with_all_its_blocks_at_its_first_word(followed: Membership):
+    followed.hear(ONE, EventBatch(1), 0.0)
+    followed.sweep(3.0)
+    outcome = followed.hear(ONE, EventBatch(2, (EVENT,)), 4.0)
+    assert outcome.changes == (Recovered(A), BlocksChanged(A, EVENT))
+    assert outcome.answers == ((ONE, EventsAck(2)),)
+    assert followed.live() == [endpoint()]
+
+
+def test_a_silent_node_that_loses_its_stream_is_suspected_once(followed: Membership):
+    followed.sweep(3.0)
+    assert followed.lose(ONE, 3.5) == Outcome()
+    followed.hear(TWO, hello(), 4.0)
+    assert followed.live() == [endpoint()]
+    assert followed.sweep(5.0) == Outcome()
+
+
+def test_a_node_is_as_old_as_its_start_whatever_its_stream_does(followed: Membership):
+    followed.lose(ONE, 3.0)
+    followed.hear(TWO, hello(), 4.0)
+    assert followed.joined_s(A) == 0.0
+    followed.hear(THREE, hello(epoch=2), 5.0)
+    assert followed.joined_s(A) == 5.0
+
+
+def test_an_inventory_that_does_not_come_is_asked_for_again(membership: Membership):
+    membership.hear(ONE, hello(), 0.0)
+    for second in range(1, 11):
+        membership.hear(ONE, NodeLoad(), float(second))
+        assert membership.sweep(float(second)) == Outcome()
+    outcome = membership.sweep(10.5)
+    assert outcome.answers == ((ONE, ResyncOrder(1, 0)),)
+    assert outcome.changes == (Resynced(A, 1, 0),)
+    assert membership.inventory(A).lag_s(10.5) == 10.5
+
+
 def test_a_suspect_node_is_removed_when_its_lease_is_over(followed: Membership):
-    followed.lose(ONE)
-    assert followed.expire(LEASE_S + 1).closed == ()
+    followed.lose(ONE, 0.0)
+    assert followed.sweep(LEASE_S + 1).closed == ()
     assert followed.endpoints() == []
 
 
 def test_every_message_renews_the_lease(followed: Membership):
     followed.hear(ONE, NodeLoad(), 9.0)
     followed.hear(ONE, EventBatch(1), 18.0)
-    assert followed.expire(27.0) == Outcome()
-    assert followed.endpoint(A) == endpoint()
+    followed.sweep(27.0)
+    assert followed.silence_s(A, 27.0) == 9.0
 
 
 def test_what_a_removed_node_says_closes_its_stream(followed: Membership):
-    followed.expire(LEASE_S + 1)
-    assert followed.hear(ONE, NodeLoad(), LEASE_S + 2) == Outcome(closed=(ONE,))
+    followed.sweep(LEASE_S + 1)
+    assert followed.hear(ONE, NodeLoad(), LEASE_S + 2) == Outcome(
+        closed=(StreamClosed(ONE, "node a was forgotten, and must join anew"),)
+    )
 
 
 def test_an_inventory_can_be_asked_for_from_outside_once_it_is_known(followed: Membership):
-    assert followed.order_resync(A).answers == ((ONE, ResyncOrder(1, 1)),)
-    assert followed.order_resync(A) == Outcome()
-    assert followed.order_resync(B) == Outcome()
+    assert followed.order_resync(A, 0.0).answers == ((ONE, ResyncOrder(1, 1)),)
+    assert followed.order_resync(A, 0.0) == Outcome()
+    assert followed.order_resync(B, 0.0) == Outcome()
 
 
 def state_of(membership: Membership, node_id: NodeId = A) -> NodeState:
@@ -248,7 +303,7 @@ def state_of(membership: Membership, node_id: NodeId = A) -> NodeState:
 
 
 def test_a_node_that_is_told_to_leave_gets_no_new_session_at_once(followed: Membership):
-    outcome = followed.order_drain(A, is_cancelled=False)
+    outcome = followed.order_drain(A, 0.0, is_cancelled=False)
     assert outcome == Outcome(answers=((ONE, DrainOrder()),), changes=(DrainBegun(A),))
     assert followed.live() == []
     assert followed.serving() == [replace(endpoint(), state=NodeState.DRAINING)]
@@ -258,16 +313,16 @@ def test_a_node_that_is_told_to_leave_gets_no_new_session_at_once(followed: Memb
 
 
 def test_a_node_that_may_stay_gets_new_sessions_again(followed: Membership):
-    followed.order_drain(A, is_cancelled=False)
+    followed.order_drain(A, 0.0, is_cancelled=False)
     followed.hear(ONE, NodeLoad(is_draining=True), 0.0)
-    outcome = followed.order_drain(A, is_cancelled=True)
+    outcome = followed.order_drain(A, 0.0, is_cancelled=True)
     assert outcome == Outcome(answers=((ONE, DrainOrder(True)),), changes=(DrainEnded(A),))
     assert followed.live() == [endpoint()]
     assert followed.hear(ONE, NodeLoad(is_draining=True), 0.0) == Outcome()
 
 
 def test_what_another_router_ordered_is_heard_from_the_node(followed: Membership):
-    followed.order_drain(A, is_cancelled=False)
+    followed.order_drain(A, 0.0, is_cancelled=False)
     followed.hear(ONE, NodeLoad(is_draining=True), 0.0)
     stays = followed.hear(ONE, NodeLoad(is_draining=False), 0.0)
     assert stays == Outcome(changes=(DrainEnded(A),))
@@ -276,8 +331,8 @@ def test_what_another_router_ordered_is_heard_from_the_node(followed: Membership
 
 
 def test_a_suspect_node_is_told_to_leave_when_it_is_back(followed: Membership):
-    followed.lose(ONE)
-    assert followed.order_drain(A, is_cancelled=False) == Outcome()
+    followed.lose(ONE, 0.0)
+    assert followed.order_drain(A, 0.0, is_cancelled=False) == Outcome()
     assert state_of(followed) is NodeState.SUSPECT
     outcome = followed.hear(TWO, hello(), 1.0)
     assert outcome.answers == ((TWO, Welcome(LEASE_S)), (TWO, DrainOrder()))
@@ -286,32 +341,32 @@ def test_a_suspect_node_is_told_to_leave_when_it_is_back(followed: Membership):
 
 def test_a_draining_node_that_comes_back_is_draining_before_it_says_so(followed: Membership):
     followed.hear(ONE, NodeLoad(is_draining=True), 0.0)
-    followed.lose(ONE)
+    followed.lose(ONE, 0.0)
     assert followed.hear(TWO, hello(), 1.0).answers == ((TWO, Welcome(LEASE_S)),)
     assert state_of(followed) is NodeState.DRAINING
 
 
 def test_a_node_that_was_started_anew_does_not_leave(followed: Membership):
-    followed.order_drain(A, is_cancelled=False)
+    followed.order_drain(A, 0.0, is_cancelled=False)
     followed.hear(TWO, hello(epoch=2), 1.0)
     assert state_of(followed) is NodeState.LIVE
 
 
 def test_a_node_that_is_not_known_cannot_be_told_to_leave(followed: Membership):
     with pytest.raises(UnknownNodeError, match="node b is not known here, must be one of: a"):
-        followed.order_drain(B, is_cancelled=False)
-    followed.expire(LEASE_S + 1)
+        followed.order_drain(B, 0.0, is_cancelled=False)
+    followed.sweep(LEASE_S + 1)
     with pytest.raises(UnknownNodeError, match="must be one of: no node"):
-        followed.order_drain(A, is_cancelled=False)
+        followed.order_drain(A, 0.0, is_cancelled=False)
 
 
 def test_the_version_grows_with_every_change_of_the_list(membership: Membership):
     versions = [membership.version]
     for step in (
         lambda: membership.hear(ONE, hello(), 0.0),
-        lambda: membership.lose(ONE),
+        lambda: membership.lose(ONE, 0.0),
         lambda: membership.hear(TWO, hello(), 0.0),
-        lambda: membership.expire(LEASE_S + 1),
+        lambda: membership.sweep(LEASE_S + 1),
     ):
         step()
         versions.append(membership.version)
@@ -325,7 +380,8 @@ class Conversation:
         self.held: dict[bytes, Tier] = {}
         self.known: dict[bytes, Tier] = {}
         self.sequence = 0
-        self.router = Membership(lease_s=LEASE_S, nodes_max=1)
+        self.now = 0.0
+        self.router = Membership(suspect_s=SUSPECT_S, lease_s=LEASE_S, nodes_max=1)
         self.tell(hello())
         self.send_inventory()
 
@@ -349,7 +405,8 @@ class Conversation:
             self.tell(SnapshotPart(NS, tier, PackedKeys(key), is_first, is_last))
 
     def tell(self, message) -> None:
-        outcome = self.router.hear(ONE, message, 0.0)
+        self.now += RESYNC_EVERY_S
+        outcome = self.router.hear(ONE, message, self.now)
         for change in outcome.changes:
             if isinstance(change, InventoryCleared):
                 self.known.clear()

@@ -14,7 +14,9 @@ from hearthkv.core.routing import (
     NodeEndpoint,
     NodeHello,
     NodeLoad,
+    NodeState,
     PrefetchOrder,
+    PullOrder,
     ResyncOrder,
     SnapshotPart,
     Welcome,
@@ -25,7 +27,7 @@ from hearthkv.metrics import PrometheusMeters
 from hearthkv.telemetry import Telemetry
 from router import events
 from router.cluster import Cluster
-from router.node_watch import ANSWERS_MAX, PREFETCHES_WAITING_MAX, NodeWatch
+from router.node_watch import ADVICE_WAITING_MAX, ANSWERS_MAX, SWEEP_PERIOD_S, NodeWatch
 from router.settings import RouterSettings
 
 A = NodeId("a")
@@ -157,12 +159,54 @@ async def test_a_prefetch_goes_to_a_node_that_is_connected(bench: Bench):
 async def test_a_prefetch_to_a_busy_or_absent_node_is_dropped(bench: Bench):
     bench.watch.order_prefetch(A, ORDER)
     stream = bench.joined()
-    for _ in range(PREFETCHES_WAITING_MAX + 3):
+    for _ in range(ADVICE_WAITING_MAX + 3):
         bench.watch.order_prefetch(A, ORDER)
-    assert stream.waiting_answers == PREFETCHES_WAITING_MAX
+    assert stream.waiting_answers == ADVICE_WAITING_MAX
     bench.watch.lose(stream)
     bench.watch.order_prefetch(A, ORDER)
     assert bench.meters.value("router_prefetches_total", outcome="dropped") == 6
+
+
+async def test_a_pull_is_advice_too(bench: Bench):
+    order = PullOrder(NS, KEYS[1], 2, "b:7500")
+    bench.watch.order_pull(A, order, events.PullCause.TURN)
+    stream = bench.joined()
+    bench.watch.order_pull(A, order, events.PullCause.HOT)
+    assert await stream.next_answer() == Welcome(LEASE_S)
+    assert await stream.next_answer() == order
+    assert bench.meters.value("router_pulls_total", cause="turn", outcome="dropped") == 1
+    assert bench.meters.value("router_pulls_total", cause="hot", outcome="sent") == 1
+    assert bench.meters.value("router_pulled_blocks_total", cause="hot") == 2
+
+
+async def test_why_a_stream_was_ended_can_be_told(bench: Bench):
+    old, new = bench.joined(), bench.joined(epoch=2)
+    assert old.end_reason.startswith("node a joined again, at a:7500 with epoch 2: ")
+    for number in range(1, ANSWERS_MAX + 1):
+        bench.watch.hear(new, EventBatch(number))
+    assert new.end_reason == f"{ANSWERS_MAX} answers were not read"
+    last = bench.watch.open()
+    bench.watch.close()
+    assert last.end_reason == ""
+
+
+async def test_a_router_that_was_stopped_reads_first_and_judges_then(bench: Bench):
+    stream = bench.joined()
+    sweeping = asyncio.ensure_future(bench.watch.sweep_forever())
+    await asyncio.sleep(0)
+    lists = bench.watch.node_lists()
+    await anext(lists)
+    bench.clock.advance(60.0)  # nothing was read meanwhile
+
+    def read() -> None:
+        bench.watch.hear(stream, NodeLoad())
+        bench.clock.advance(3.0)
+
+    asyncio.get_running_loop().call_later(1.2 * SWEEP_PERIOD_S, read)
+    _, nodes = await anext(lists)
+    assert [node.state for node in nodes] == [NodeState.SUSPECT]  # and not forgotten
+    sweeping.cancel()
+    await asyncio.wait({sweeping})
 
 
 async def test_watchers_get_the_list_at_once_and_after_every_change(bench: Bench):
@@ -200,9 +244,10 @@ async def test_closing_ends_streams_and_watching(bench: Bench):
     assert bench.watch.open().is_closed
 
 
-async def test_the_index_is_measured_when_blocks_change(bench: Bench):
+async def test_the_index_is_measured_by_every_sweep(bench: Bench):
     stream = bench.joined()
     bench.watch.hear(stream, SnapshotPart(NS, Tier.DRAM, KEYS, is_first=True, is_last=True))
+    bench.watch.sweep()
     assert bench.meters.value("router_index_keys") == 1  # two equal keys
 
 

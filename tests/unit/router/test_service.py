@@ -11,6 +11,7 @@ from hearthkv.core.errors import (
     HearthKVError,
     LimitError,
     NoNodeError,
+    StreamEndedError,
     UnknownNodeError,
 )
 from hearthkv.core.routing import (
@@ -63,7 +64,7 @@ async def joined(served: Served, node_id: str = "a", *held):
 
 
 def test_every_error_that_a_call_can_raise_has_a_status():
-    raised = {BadInputError, LimitError, NoNodeError, UnknownNodeError}
+    raised = {BadInputError, LimitError, NoNodeError, StreamEndedError, UnknownNodeError}
     assert set(STATUS_OF) == raised
     assert all(issubclass(error, HearthKVError) for error in STATUS_OF)
 
@@ -252,7 +253,8 @@ async def test_a_node_whose_lease_is_over_is_forgotten_and_its_stream_ends():
         served.clock.advance(2.0)
         served.router.watch.sweep()
         await served.nodes_become({"b": 1})
-        assert await silent.call.read() is aio.EOF
+        with pytest.raises(aio.AioRpcError, match=r"said nothing for 11\.0 s, its lease is over"):
+            await silent.call.read()
         assert (await served.stub.Route(turn())).matched_blocks == 0
 
 
@@ -263,8 +265,11 @@ async def test_a_newer_stream_of_a_node_replaces_the_older_at_once(epoch: int):
         new = served.node("a", epoch)
         await new.join((Tier.DRAM, KEYS.slice(0, 60)))
         await settled(new)
-        assert await old.call.read() is aio.EOF
-        assert await old.call.code() is grpc.StatusCode.OK
+        with pytest.raises(aio.AioRpcError) as caught:
+            await old.call.read()
+        assert caught.value.code() is grpc.StatusCode.ABORTED
+        assert decode_reason(caught.value.trailing_metadata()) == "STREAM_ENDED"
+        assert f"joined again, at a:7500 with epoch {epoch}" in str(caught.value.details())
         response = await served.stub.Route(turn())
         assert (response.node.epoch, response.matched_blocks) == (epoch, 60)
 
@@ -357,6 +362,7 @@ async def test_the_metrics_of_a_scripted_workload_are_exact():
             turn("one", cache_hint=router_pb2.CACHE_HINT_BYPASS),  # b by session, no match
         ):
             await served.stub.Route(request)
+        served.router.watch.sweep()
         metrics = await served.metrics()
         expected = {
             'router_placements_total{reason="prefix"}': 1,
