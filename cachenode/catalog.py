@@ -12,12 +12,12 @@ counted until the store has confirmed that they are gone.
 
 from collections.abc import Iterable, Iterator
 
-from cachenode import drops
+from cachenode import drops, lineages
 from cachenode.block import Block
-from cachenode.block_tree import path
 from cachenode.event_log import EventLog, snapshot_parts
 from cachenode.eviction import EvictionPolicy
 from cachenode.holdings import Holdings
+from cachenode.lineages import Estate, Tip
 from cachenode.plans import (
     Demotions,
     Move,
@@ -191,10 +191,27 @@ class Catalog:
 
     def lineage(self, namespace_id: bytes, tip_key: bytes) -> PackedKeys:
         """Return the keys of the prefix that ends in a block; none where it is not held."""
-        tip = self._tree.find(namespace_id, tip_key)
-        keys = [] if tip is None else [block.key for block in path(tip)]
-        keys.reverse()
-        return PackedKeys.join(keys)
+        return lineages.keys_to(self._holdings, Tip(namespace_id, tip_key))
+
+    def held_blocks(self, namespace_id: bytes, keys: PackedKeys) -> int:
+        """Count the leading blocks of a prompt that are held, whether or not they can be read."""
+        return self._tree.prefix_length(namespace_id, keys)
+
+    def is_held(self, tip: Tip) -> bool:
+        """Whether a block is held, and so all before it (I2)."""
+        return self._tree.find(tip.namespace_id, tip.key) is not None
+
+    def estates(self) -> Iterator[Estate]:
+        """Give all that is held, by session, as of this moment; the hottest first."""
+        return lineages.estates(self._holdings)
+
+    def tips_of(self, session_id: SessionId) -> frozenset[Tip]:
+        """The last blocks of a session's prompts; none where it is unknown."""
+        return lineages.tips_of(self._holdings, session_id)
+
+    def note_owner(self, session_id: SessionId, tip: Tip) -> None:
+        """Learn that a session's prompt reaches to a block; one that is not held is no matter."""
+        lineages.note_owner(self._holdings, session_id, tip)
 
     def end_turn(self, turn: EndedTurn, now: float) -> None:
         """Learn how a session's turn ended, and when it is expected back."""

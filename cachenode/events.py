@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cachenode.move_events import MOVE_METRICS
 from hearthkv.core.block_io import WriteStatus
 from hearthkv.core.tier import Tier, TierUsage
 from hearthkv.telemetry import Meters, MetricSpec
@@ -49,6 +50,7 @@ METRICS = (
         "Bytes copied between tiers per byte stored by writes, since the start.",
     ),
     MetricSpec("counter", "cachenode_lost_blocks_total", "Blocks that were lost.", ("cause",)),
+    *MOVE_METRICS,
 )
 
 

@@ -13,6 +13,7 @@ from cachenode.buffer_pool import BufferPool
 from cachenode.catalog import Catalog
 from cachenode.direct_reader import DirectReader
 from cachenode.direct_writer import DirectWriter
+from cachenode.drain import Drain, FindPeers, no_peers
 from cachenode.events import (
     NodeMeasured,
     measured,
@@ -21,15 +22,21 @@ from cachenode.events import (
     show_write_amplification,
 )
 from cachenode.hit_counts import HitCounts
+from cachenode.move_events import show_uncached
+from cachenode.peer_nodes import OpenPeer, PeerNodes
+from cachenode.puller import Puller, PullLimits
 from cachenode.recovery import Recovery
 from cachenode.store import BlockStore
 from cachenode.store_watch import StoreWatch
 from cachenode.tier_mover import TierMover
 from cachenode.tier_stores import TierStores
+from cachenode.turn_loads import BLOCK_SIZE, TurnLoads
 from hearthkv.core.block_io import (
     BlockChunk,
     DropTarget,
     KeysQuery,
+    Matched,
+    MatchQuery,
     NodeDescription,
     Pinned,
     PinQuery,
@@ -38,10 +45,12 @@ from hearthkv.core.block_io import (
     WriteStart,
     WriteStatus,
 )
+from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import Clock
 from hearthkv.core.direct_path import Located, LocateQuery, Reservation, ReserveQuery
-from hearthkv.core.session_id import NodeId
-from hearthkv.core.tier import Tier, TierCounts, TierUsage
+from hearthkv.core.pulls import Lineage, LineageQuery
+from hearthkv.core.session_id import NodeId, SessionId
+from hearthkv.core.tier import Tier, TierUsage
 from hearthkv.core.turn_end import EndedTurn
 from hearthkv.telemetry import Telemetry
 
@@ -63,6 +72,9 @@ class NodeIdentity:
 
     version: str
 
+    address: str = ""
+    """Where other nodes reach it, host:port; empty where none does."""
+
 
 class CacheNode:
     """
@@ -79,6 +91,9 @@ class CacheNode:
         read_bytes_max, write_bytes_max: Bytes of the blocks that all reads, and all writes,
             together have in memory.
         is_prefetch_on: Whether blocks are lifted ahead of their turn.
+        pull_limits: Bounds of what it fetches from other nodes; None: the usual ones.
+        open_peer: The way to those; None: by the client library.
+        find_peers: Lists the nodes that take its sessions when it leaves.
     """
 
     def __init__(
@@ -94,6 +109,9 @@ class CacheNode:
         read_bytes_max: int = MEMORY_BYTES_MAX,
         write_bytes_max: int = MEMORY_BYTES_MAX,
         is_prefetch_on: bool = True,
+        pull_limits: PullLimits | None = None,
+        open_peer: OpenPeer | None = None,
+        find_peers: FindPeers = no_peers,
     ) -> None:
         self.identity = identity
         self.catalog = catalog
@@ -134,6 +152,32 @@ class CacheNode:
         self._direct_writer = DirectWriter(
             catalog, self._stores, clock=clock, tasks=tasks, telemetry=telemetry
         )
+        self._loads = TurnLoads()
+        pull_limits = pull_limits or PullLimits()
+        open_peer = open_peer or PeerNodes(clock, pull_limits.stall_s, telemetry).open
+        self.pulls = Puller(
+            catalog,
+            self._writer,
+            open_peer=open_peer,
+            own_addresses=frozenset({identity.address}),
+            limits=pull_limits,
+            clock=clock,
+            tasks=tasks,
+            telemetry=telemetry,
+        )
+        """What it fetches from other nodes."""
+
+        self.drain = Drain(
+            catalog,
+            own_address=identity.address,
+            open_peer=open_peer,
+            find_peers=find_peers,
+            is_busy=self._is_busy,
+            clock=clock,
+            tasks=tasks,
+            telemetry=telemetry,
+        )
+        """What it hands to other nodes, once it is to leave."""
 
     async def start(self) -> None:
         """Find the blocks that the stores hold."""
@@ -149,12 +193,27 @@ class CacheNode:
 
     def stop(self) -> None:
         """End the background work; what is stored stays."""
+        self.pulls.stop()
+        self.drain.stop()
         for task in self._background:
             task.cancel()
 
-    def match(self, query: KeysQuery) -> TierCounts:
-        """Count the leading blocks of a prompt that are held, by tier."""
-        return self.catalog.match(query.namespace_id, query.keys)
+    @property
+    def uncached_tokens(self) -> int:
+        """Prompt tokens of turns under way that the engine beside the node has to compute."""
+        return self._loads.tokens(self._clock.now())
+
+    def match(self, query: MatchQuery) -> Matched:
+        """Count the leading blocks of a prompt that are held, by tier, and those to come."""
+        self._begin_turn(query.session_id, query.namespace_id, query.keys)
+        by_tier = self.catalog.match(query.namespace_id, query.keys)
+        arriving = self.pulls.arriving_blocks(query.namespace_id, query.keys, by_tier.total)
+        return Matched(by_tier, arriving)
+
+    def lineage(self, query: LineageQuery) -> Lineage:
+        """Give the keys of the prefix that ends in a block; none where it is not held."""
+        keys = self.catalog.lineage(query.namespace_id, query.tip_key)
+        return Lineage(self.catalog.spec_of(query.namespace_id) if keys else None, keys)
 
     async def read(self, query: ReadQuery) -> AsyncGenerator[ReadStep, None]:
         """
@@ -162,6 +221,7 @@ class CacheNode:
 
         Trouble with a store is such a reason, and never an error (I5).
         """
+        self._begin_turn(query.session_id, query.namespace_id, query.keys, query.first_block)
         with self._call():
             async with aclosing(self._reader.read(query)) as steps:
                 async for step in steps:
@@ -177,10 +237,14 @@ class CacheNode:
             BadInputError: If a block has the wrong size, or the chunks make no sense.
         """
         with self._call():
-            return await self._writer.write(start, chunks)
+            statuses = await self._writer.write(start, chunks)
+        if start.session_id is not None:
+            self._loads.compute(start.session_id, len(statuses))
+        return statuses
 
     def locate(self, query: LocateQuery) -> Located:
         """Say where the longest held run of blocks lies, to a caller who reads it directly."""
+        self._begin_turn(query.session_id, query.namespace_id, query.keys, query.first_block)
         return self._direct_reader.locate(query)
 
     def reserve(self, query: ReserveQuery) -> Reservation:
@@ -190,6 +254,8 @@ class CacheNode:
         Raises:
             BadInputError: If the namespace is known with another size.
         """
+        if query.start.session_id is not None:
+            self._loads.compute(query.start.session_id, len(query.keys))
         return self._direct_writer.reserve(query)
 
     async def commit(self, reservation_id: str) -> list[WriteStatus]:
@@ -227,6 +293,7 @@ class CacheNode:
         Returns:
             Blocks that are on their way from SSD to DRAM because of it.
         """
+        self._loads.end(turn.session_id)
         self.catalog.end_turn(turn, self._clock.now())
         return self._lift_due()
 
@@ -259,6 +326,7 @@ class CacheNode:
             namespaces=self.catalog.namespaces(),
             pins=self.catalog.pin_count,
             version=self.identity.version,
+            is_draining=self.drain.is_draining,
         )
 
     async def look_at_stores(self) -> None:
@@ -276,6 +344,7 @@ class CacheNode:
         self._lift_due()
         self._stores.work.set()
         show_usage(self._telemetry.meters, self.catalog.usage())
+        show_uncached(self._telemetry.meters, self.uncached_tokens)
         show_hit_ratio(self._telemetry.meters, self._hits.ratios())
         show_write_amplification(
             self._telemetry.meters, self._mover.moved_bytes, self.catalog.written_bytes
@@ -283,6 +352,28 @@ class CacheNode:
         if self._clock.now() >= self._measure_at_s:
             self._measure_at_s = self._clock.now() + MEASURE_S
             self._measure()
+
+    def _is_busy(self) -> bool:
+        return self.calls_in_flight > 0 or self._loads.turns(self._clock.now()) > 0
+
+    def _begin_turn(
+        self,
+        session_id: SessionId | None,
+        namespace_id: bytes,
+        keys: PackedKeys,
+        first_block: int = 0,
+    ) -> None:
+        """Take note of what a turn asks for, where it says whose turn it is."""
+        if session_id is None:
+            return
+        spec = self.catalog.spec_of(namespace_id)
+        self._loads.ask(
+            session_id,
+            asked_blocks=first_block + len(keys),
+            held_blocks=first_block + self.catalog.held_blocks(namespace_id, keys),
+            block_size=spec.block_size if spec else BLOCK_SIZE,
+            now=self._clock.now(),
+        )
 
     def _lift_due(self) -> int:
         if not self._is_prefetch_on:

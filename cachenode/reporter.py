@@ -12,11 +12,13 @@ from hearthkv.codec.membership import decode_router_message, encode_node_message
 from hearthkv.core.clock import Clock
 from hearthkv.core.errors import BadInputError
 from hearthkv.core.routing import (
+    DrainOrder,
     NodeEndpoint,
     NodeHello,
     NodeLoad,
     NodeMessage,
     PrefetchOrder,
+    PullOrder,
     ResyncOrder,
     RouterMessage,
     Welcome,
@@ -75,6 +77,7 @@ class Reporter:
         self._jitter = jitter
         self._telemetry = telemetry
         self._changes = node.catalog.events.subscribe()
+        self._moved = node.drain.moved.listen()
         self._is_resync_due = True
         self._failures = 0
         self._welcomed_s: float | None = None  # on the stream that is open
@@ -100,6 +103,7 @@ class Reporter:
         """Hold one stream until it breaks; return why it did."""
         self._is_resync_due = True
         self._welcomed_s = None
+        self._moved.open()
         async with aio.insecure_channel(self._router, options=_CHANNEL_OPTIONS) as channel:
             call = membership_pb2_grpc.MembershipStub(channel).Join()
 
@@ -115,6 +119,7 @@ class Reporter:
             try:
                 done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                self._moved.close()
                 call.cancel()
                 for end in ends:
                     end.cancel()
@@ -125,12 +130,19 @@ class Reporter:
         """Tell the router everything, until that fails; return why it did."""
         try:
             await send(NodeHello(self._endpoint, self._node.identity.version))
-            beat_due_s = self._clock.now()
+            beat_due_s, is_draining = self._clock.now(), False
             while True:
                 await self._report_changes(send)
-                if self._clock.now() >= beat_due_s:
+                for number, moved in self._moved.next():
+                    await send(moved)
+                    self._moved.told(number)
+                # A node that is about to leave says so at once: it is to get no new session.
+                is_news = is_draining != self._node.drain.is_draining
+                if is_news or self._clock.now() >= beat_due_s:
                     beat_due_s = self._clock.now() + HEARTBEAT_EVERY_S
-                    await send(self._load())
+                    load = self._load()
+                    is_draining = load.is_draining
+                    await send(load)
                 await asyncio.sleep(EVENTS_EVERY_S)
         except (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError) as error:
             return _reason(error)
@@ -153,6 +165,8 @@ class Reporter:
             sequence=self._changes.sequence,
             tiers=self._node.usage(),
             calls_in_flight=self._node.calls_in_flight,
+            uncached_tokens=self._node.uncached_tokens,
+            is_draining=self._node.drain.is_draining,
         )
 
     async def _listen(self, answers: AsyncIterator[RouterMessage]) -> str:
@@ -173,6 +187,10 @@ class Reporter:
             self._is_resync_due = True
         elif isinstance(said, PrefetchOrder):
             self._node.prefetch_to(said.namespace_id, said.tip_key)
+        elif isinstance(said, PullOrder):
+            self._node.pulls.order(said)
+        elif isinstance(said, DrainOrder):
+            self._node.drain.follow(said)
 
 
 def _reason(error: Exception) -> str:

@@ -18,7 +18,9 @@ from cachenode.disk import Disk
 from cachenode.dram_store import DramStore
 from cachenode.eviction import policy_named
 from cachenode.node import CacheNode, NodeIdentity
+from cachenode.peer_list import PeerList
 from cachenode.plans import TierLimits
+from cachenode.puller import PullLimits
 from cachenode.reporter import Reporter
 from cachenode.service import SERVICE_NAMES, CacheNodeService, add_to_server
 from cachenode.settings import CacheNodeSettings
@@ -70,6 +72,8 @@ async def serve(
     async with running(settings, kv_cache, SystemClock()) as running_node:
         announce_ready(running_node.address, running_node.metrics_address)
         await stop.wait()
+        if settings.drain_grace_s:
+            await running_node.node.drain.leave(settings.drain_grace_s)
 
 
 @asynccontextmanager
@@ -83,16 +87,21 @@ async def running(
         SettingsError: If a URL of a store can't be understood.
         StartupError: If a port or the SSD folder can't be opened.
     """
-    identity = NodeIdentity(
-        node_id=NodeId(settings.node_id), epoch=secrets.randbits(64), version=__version__
-    )
     meters = PrometheusMeters(events.METRICS)
     telemetry = Telemetry(logging.getLogger("cachenode"), meters)
     server = new_server(settings.calls_max)
     async with AsyncExitStack() as closing:
         address = bind(server, settings.listen)
+        identity = NodeIdentity(
+            node_id=NodeId(settings.node_id),
+            epoch=secrets.randbits(64),
+            version=__version__,
+            address=settings.advertise or address,
+        )
         metrics_address = _open_metrics(settings, meters, closing)
         stores = await _open_stores(settings, kv_cache, identity, closing)
+        peers = PeerList(settings.routers, identity.node_id, clock=clock, telemetry=telemetry)
+        closing.push_async_callback(peers.close)
         tasks = await closing.enter_async_context(asyncio.TaskGroup())
         node = CacheNode(
             identity=identity,
@@ -105,6 +114,8 @@ async def running(
             read_bytes_max=settings.read_memory_mb * 1024 * 1024,
             write_bytes_max=settings.write_memory_mb * 1024 * 1024,
             is_prefetch_on=kv_cache.prefetch_enabled,
+            pull_limits=_pull_limits(settings),
+            find_peers=peers.find,
         )
         add_to_server(CacheNodeService(node), server)
         names = list(SERVICE_NAMES)
@@ -127,15 +138,25 @@ async def running(
         )
         reporting = [
             tasks.create_task(reporter.run())
-            for reporter in _reporters(settings, address, node, clock, telemetry)
+            for reporter in _reporters(settings, node, clock, telemetry)
         ]
         try:
             yield RunningNode(address, metrics_address, node, meters)
         finally:
             telemetry.emit(events.NodeStopping(node.calls_in_flight))
+            node.pulls.stop()  # those who wait for them are told, and their calls end
             for report in reporting:
                 report.cancel()
             await health.stopping()
+
+
+def _pull_limits(settings: CacheNodeSettings) -> PullLimits:
+    return PullLimits(
+        runs_max=settings.pulls_max,
+        memory_bytes=settings.pull_memory_mb * 1024 * 1024,
+        stall_s=settings.pull_stall_s,
+        pull_s=settings.pull_s,
+    )
 
 
 def _direct_access(
@@ -219,14 +240,13 @@ def _open_metrics(
 
 def _reporters(
     settings: CacheNodeSettings,
-    address: str,
     node: CacheNode,
     clock: Clock,
     telemetry: Telemetry,
 ) -> list[Reporter]:
     endpoint = NodeEndpoint(
         node_id=node.identity.node_id,
-        address=settings.advertise or address,
+        address=node.identity.address,
         engine_url=settings.engine_url,
         epoch=node.identity.epoch,
         weight=settings.weight,

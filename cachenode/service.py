@@ -15,6 +15,7 @@ from grpc import aio
 
 from cachenode.node import CacheNode
 from hearthkv.codec import cache_node as codec
+from hearthkv.codec import pulls as pulls_codec
 from hearthkv.codec.block_stream import pack_read_step, unpack_write_step
 from hearthkv.core.block_io import BlockChunk, WriteStart, WriteStep
 from hearthkv.core.errors import BadInputError, BadRequestError, PeerTimeoutError
@@ -100,6 +101,31 @@ class CacheNodeService(cache_node_pb2_grpc.CacheNodeServicer):
         async with errors_as_status(context, STATUS_OF):
             queued = self._node.end_turn(codec.decode_end_turn_request(request))
             return pb2.EndTurnResponse(queued_blocks=queued)
+
+    async def Pull(
+        self, request: pb2.PullRequest, context: Context
+    ) -> AsyncIterator[pb2.PullResponse]:
+        """Fetch a prefix from another node, and tell how far it has come."""
+        async with errors_as_status(context, STATUS_OF):
+            query = pulls_codec.decode_pull_request(request)
+            async with aclosing(self._node.pulls.pull(query)) as news:
+                async for progress in news:
+                    yield pulls_codec.encode_pull_response(progress)
+
+    async def Lineage(self, request: pb2.LineageRequest, context: Context) -> pb2.LineageResponse:
+        """Give the keys of the prefix that ends in a block."""
+        async with errors_as_status(context, STATUS_OF):
+            lineage = self._node.lineage(pulls_codec.decode_lineage_request(request))
+            return pulls_codec.encode_lineage_response(lineage)
+
+    async def Drain(
+        self,
+        request: pb2.DrainRequest,
+        context: Context,  # noqa: ARG002  # nothing can go wrong
+    ) -> pb2.DrainResponse:
+        """Hand the sessions and their blocks to other nodes, or stay after all."""
+        left = self._node.drain.follow(pulls_codec.decode_drain_request(request))
+        return pulls_codec.encode_drain_response(left)
 
     async def Drop(self, request: pb2.DropRequest, context: Context) -> pb2.DropResponse:
         """Forget blocks, a session or a namespace."""

@@ -1,6 +1,7 @@
 """Which prompts of which session end where, so that a session can be dropped. Pure."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from cachenode.block import Block
 from hearthkv.core.session_id import SessionId
@@ -43,6 +44,15 @@ class SessionTails:
     def last(self, session_id: SessionId) -> Block | None:
         """The last block of the prompt that a session read or wrote last; None if unknown."""
         return next(reversed(self._tails.get(session_id, ())), None)
+
+    def of(self, session_id: SessionId) -> tuple[Block, ...]:
+        """The last blocks of a session's prompts, the one used last behind the others."""
+        return tuple(self._tails.get(session_id, ()))
+
+    def sessions(self) -> Iterator[tuple[SessionId, tuple[Block, ...]]]:
+        """The sessions with their last blocks; who read or wrote last comes first."""
+        for session_id in reversed(tuple(self._tails)):
+            yield session_id, self.of(session_id)
 
     def has_other(self, block: Block, session_id: SessionId) -> bool:
         """Whether a prompt of another session ends with `block`."""

@@ -72,8 +72,26 @@ class CacheNodeSettings:
     """Calls that run at once; one more is refused, which is a miss. A write of small blocks holds
     up to 12 MiB of them in memory, so this bounds what the process may need."""
 
+    pulls_max: int = 8
+    """Prefixes that the node fetches from other nodes at once; one more is not fetched, and costs
+    a prefill."""
+
+    pull_memory_mb: int = 128
+    """MiB of blocks that those have in memory, up to 16 for each."""
+
+    pull_stall_s: float = 2.0
+    """Seconds without a byte after which a node that is fetched from is given up."""
+
+    pull_s: float = 60.0
+    """Seconds after which a fetch ends, however far it has come."""
+
+    drain_grace_s: float = 0.0
+    """Seconds that the node has to hand its sessions to other nodes after SIGTERM. 0 hands nothing
+    over: a node that comes back finds its blocks in Redis and on the SSD. Give it to a node that
+    does not come back, and give the process that much more time before it is killed."""
+
     drain_s: float = 5.0
-    """Seconds that running calls get to finish after SIGTERM."""
+    """Seconds that running calls get to finish after SIGTERM, and after the hand-over."""
 
     log_level: str = "info"
     """Least level that is logged: debug, info, warning or error."""
@@ -83,15 +101,22 @@ class CacheNodeSettings:
             check_node_id(self.node_id)
         except BadInputError as error:
             raise SettingsError(str(error)) from error
-        for name in ("weight", "store_timeout_s"):
+        for name in ("weight", "store_timeout_s", "pull_stall_s", "pull_s"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise SettingsError(f"{name} is {value}, must be > 0")
-        for name in ("calls_max", "read_memory_mb", "write_memory_mb"):
+        for name in (
+            "calls_max",
+            "read_memory_mb",
+            "write_memory_mb",
+            "pulls_max",
+            "pull_memory_mb",
+        ):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 1")
-        if not 0 <= self.drain_s < math.inf:
-            raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
+        for name in ("drain_s", "drain_grace_s"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 0")
         if not -1 <= self.metrics_port <= 65535:
             raise SettingsError(f"metrics_port is {self.metrics_port}, must be in -1..65535")
         check_log_level(self.log_level)

@@ -62,6 +62,10 @@ class Telemetry:
         self.meters = meters
         self._logger = logger
 
+    def with_meters(self, meters: Meters) -> "Telemetry":
+        """Return one that writes to the same log, and moves other meters."""
+        return Telemetry(self._logger, meters)
+
     def emit(self, event: Event) -> None:
         """Count an event, and log it where its level is enabled."""
         event.count(self.meters)

@@ -20,6 +20,7 @@ from hearthkv.core.block_io import (
     BlockChunk,
     BlockHeader,
     KeysQuery,
+    MatchQuery,
     ReadEnd,
     ReadQuery,
     WriteStart,
@@ -102,7 +103,8 @@ class Rig:
         raise AssertionError("the read has no end")
 
     def match(self, keys: Sequence[bytes]) -> int:
-        return self.node.match(KeysQuery(SPEC.namespace_id, PackedKeys.join(keys))).total
+        query = MatchQuery(SPEC.namespace_id, PackedKeys.join(keys))
+        return self.node.match(query).by_tier.total
 
     def prefetch(self, keys: Sequence[bytes]) -> int:
         return self.node.prefetch(KeysQuery(SPEC.namespace_id, PackedKeys.join(keys)))

@@ -29,6 +29,7 @@ from hearthkv.codec.router import SESSIONS_LISTED_MAX
 from hearthkv.core.block_io import (
     DropTarget,
     KeysQuery,
+    MatchQuery,
     NodeDescription,
     Pinned,
     PinQuery,
@@ -308,10 +309,11 @@ class HearthKV:
 
     async def _match(self, prompt: Prompt, seat: Seat, node: NodeClient) -> Seat:
         try:
-            matched = await node.match(KeysQuery(prompt.spec.namespace_id, prompt.keys))
+            query = MatchQuery(prompt.spec.namespace_id, prompt.keys, prompt.session_id)
+            matched = await node.match(query)
         except PeerError as error:
             return replace(seat, miss=miss_of(error))
-        return _matched(seat, matched)
+        return _matched(seat, matched.by_tier)
 
     def _prompt(self, session_id: str, namespace: Namespace, tokens: Tokens) -> Prompt:
         session, spec = check_session_id(session_id), _spec_of(namespace)

@@ -11,8 +11,10 @@ from hearthkv.client.deadline import Deadline
 from hearthkv.client.outcome import MissReason
 from hearthkv.client.peer_calls import PeerCalls, next_message, understood
 from hearthkv.client.prefix_assembly import PrefixAssembly
+from hearthkv.client.pull_call import PullCall
 from hearthkv.client.settings import ClientSettings
 from hearthkv.codec import cache_node as codec
+from hearthkv.codec import pulls as pulls_codec
 from hearthkv.codec.block import messages_of
 from hearthkv.codec.block_stream import (
     READ_METHOD,
@@ -27,6 +29,8 @@ from hearthkv.core.block_io import (
     BlockChunk,
     DropTarget,
     KeysQuery,
+    Matched,
+    MatchQuery,
     NodeDescription,
     Pinned,
     PinQuery,
@@ -38,7 +42,7 @@ from hearthkv.core.block_io import (
     WriteStep,
 )
 from hearthkv.core.errors import BadInputError, PeerContractError, PeerTimeoutError
-from hearthkv.core.tier import TierCounts
+from hearthkv.core.pulls import Lineage, LineageQuery, PullQuery
 from hearthkv.core.turn_end import EndedTurn
 from hearthkv.v1.cache_node_pb2_grpc import CacheNodeStub
 
@@ -71,15 +75,15 @@ class NodeClient:
         self._takes_chunks = False
         """Whether the node said that it takes several small blocks in one message."""
 
-    async def match(self, query: KeysQuery) -> TierCounts:
+    async def match(self, query: MatchQuery) -> Matched:
         """Ask how many leading blocks are held."""
         request = codec.encode_match_request(query)
         with self.calls.call(self.address):
             answer = await self._stub.Match(request, timeout=self._settings.match_s)
             matched = codec.decode_match_response(understood(answer))
-            if matched.total > len(query.keys):
+            if matched.arriving_blocks > len(query.keys):
                 raise PeerContractError(
-                    f"node matches {matched.total} blocks, must be <= {len(query.keys)}"
+                    f"node matches {matched.arriving_blocks} blocks, must be <= {len(query.keys)}"
                 )
             return matched
 
@@ -152,6 +156,26 @@ class NodeClient:
             self._takes_chunks = answer.takes_chunks
             return answer.statuses
 
+    def pull(self, query: PullQuery, limit_s: float) -> PullCall:
+        """
+        Have the node fetch a prefix from another one; the call is under way at once.
+
+        Args:
+            query: What to fetch.
+            limit_s: Seconds after which the call ends, however far it has come.
+        """
+        call = self._stub.Pull(pulls_codec.encode_pull_request(query), timeout=limit_s)
+        return PullCall(self.address, call, self.calls)
+
+    async def lineage(self, query: LineageQuery) -> Lineage:
+        """Ask for the keys of the prefix that ends in a block; none where it is not held."""
+        request = pulls_codec.encode_lineage_request(query)
+        with self.calls.call(self.address):
+            answer = await self._stub.Lineage(request, timeout=self._settings.call_s)
+            lineage = pulls_codec.decode_lineage_response(understood(answer))
+            _check_lineage(query, lineage)
+            return lineage
+
     async def prefetch(self, query: KeysQuery) -> int:
         """Have a prefix lifted to DRAM; return how many blocks are queued for it."""
         request = codec.encode_prefetch_request(query)
@@ -193,3 +217,13 @@ class NodeClient:
         with self.calls.call(self.address):
             answer = await self._stub.Describe(request, timeout=self._settings.call_s)
             return codec.decode_describe_response(understood(answer))
+
+
+def _check_lineage(query: LineageQuery, lineage: Lineage) -> None:
+    keys, spec = lineage.keys, lineage.spec
+    if not keys:
+        return
+    if keys[len(keys) - 1] != query.tip_key:
+        raise PeerContractError("lineage ends in another block than was asked for")
+    if spec is None or spec.namespace_id != query.namespace_id:
+        raise PeerContractError("lineage is of another namespace than was asked for, or of none")

@@ -38,6 +38,9 @@ class PrefixAssembly:
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         assert len(buffer) >= len(keys) * block_bytes
+        self.checksums: list[int] = []
+        """Of the blocks that count, as their writer made them."""
+
         self._on_progress = on_progress
         self._buffer = buffer
         self._keys = keys
@@ -54,6 +57,12 @@ class PrefixAssembly:
     def blocks(self) -> int:
         """Leading blocks that are in place and verified."""
         return len(self._tiers)
+
+    def payload(self, block: int) -> memoryview:
+        """The bytes of a block that counts."""
+        assert block < self.blocks
+        base = block * self._block_bytes
+        return self._buffer[base : base + self._block_bytes]
 
     @property
     def by_tier(self) -> TierCounts:
@@ -146,5 +155,6 @@ class PrefixAssembly:
             return
         assert header.tier is not None
         self._tiers.append(header.tier)
+        self.checksums.append(header.checksum)
         if self._on_progress is not None:
             self._on_progress(self.blocks)

@@ -9,6 +9,8 @@ from hearthkv.core.block_io import (
     DropSession,
     DropTarget,
     KeysQuery,
+    Matched,
+    MatchQuery,
     NamespaceUsage,
     NodeDescription,
     Pinned,
@@ -23,7 +25,6 @@ from hearthkv.core.block_io import (
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import check_namespace_id
 from hearthkv.core.session_id import SessionId, check_node_id, check_session_id
-from hearthkv.core.tier import TierCounts
 from hearthkv.core.turn_end import EndedTurn, TurnEnd
 from hearthkv.v1 import cache_node_pb2 as pb2
 
@@ -53,26 +54,37 @@ _TURN_END_OF: dict[int, TurnEnd] = {value: end for end, value in _TURN_END.items
 _WRITE_STATUS_OF: dict[int, WriteStatus] = {value: status for status, value in WRITE_STATUS.items()}
 
 
-def decode_match_request(message: pb2.MatchRequest) -> KeysQuery:
+def decode_match_request(message: pb2.MatchRequest) -> MatchQuery:
     """Return the query; raises BadInputError."""
-    return KeysQuery(check_namespace_id(message.namespace_id), block.decode_keys(message.keys))
-
-
-def encode_match_request(query: KeysQuery) -> pb2.MatchRequest:
-    """Return the query as a message."""
-    return pb2.MatchRequest(namespace_id=query.namespace_id, keys=block.encode_keys(query.keys))
-
-
-def encode_match_response(matched: TierCounts) -> pb2.MatchResponse:
-    """Return the match as a message."""
-    return pb2.MatchResponse(
-        matched_blocks=matched.total, matched_by_tier=block.encode_counts(matched)
+    return MatchQuery(
+        check_namespace_id(message.namespace_id),
+        block.decode_keys(message.keys),
+        optional_session(message.session_id),
     )
 
 
-def decode_match_response(message: pb2.MatchResponse) -> TierCounts:
-    """Return the match; raises BadInputError."""
-    return block.decode_counts(message.matched_by_tier)
+def encode_match_request(query: MatchQuery) -> pb2.MatchRequest:
+    """Return the query as a message."""
+    return pb2.MatchRequest(
+        namespace_id=query.namespace_id,
+        keys=block.encode_keys(query.keys),
+        session_id=query.session_id or "",
+    )
+
+
+def encode_match_response(matched: Matched) -> pb2.MatchResponse:
+    """Return the match as a message."""
+    return pb2.MatchResponse(
+        matched_blocks=matched.by_tier.total,
+        matched_by_tier=block.encode_counts(matched.by_tier),
+        arriving_blocks=matched.arriving_blocks,
+    )
+
+
+def decode_match_response(message: pb2.MatchResponse) -> Matched:
+    """Return the match; raises BadInputError. An older node knows of nothing that arrives."""
+    by_tier = block.decode_counts(message.matched_by_tier)
+    return Matched(by_tier, max(by_tier.total, message.arriving_blocks))
 
 
 def decode_read_request(message: pb2.ReadRequest) -> ReadQuery:
@@ -314,6 +326,7 @@ def encode_describe_response(description: NodeDescription) -> pb2.DescribeRespon
         ],
         pins=description.pins,
         version=description.version,
+        is_draining=description.is_draining,
     )
 
 
@@ -329,6 +342,7 @@ def decode_describe_response(message: pb2.DescribeResponse) -> NodeDescription:
         ),
         pins=message.pins,
         version=message.version,
+        is_draining=message.is_draining,
     )
 
 

@@ -8,7 +8,7 @@ from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.errors import BadRequestError
 from hearthkv.core.namespace import NamespaceSpec
 from hearthkv.core.session_id import NodeId, SessionId
-from hearthkv.core.tier import Tier, TierUsage
+from hearthkv.core.tier import Tier, TierCounts, TierUsage
 
 CHUNK_BYTES_MAX = 1024 * 1024
 """Payload bytes of one chunk on the wire."""
@@ -114,6 +114,27 @@ class KeysQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class MatchQuery:
+    """Asks how much of a prompt is held, from block 0 on."""
+
+    namespace_id: bytes
+    keys: PackedKeys
+    session_id: SessionId | None = None
+    """Whose turn begins; None where nobody's does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """How much of a prompt a node holds."""
+
+    by_tier: TierCounts
+    """Leading blocks that are held."""
+
+    arriving_blocks: int
+    """Leading blocks that are held, or on their way from another node."""
+
+
+@dataclass(frozen=True, slots=True)
 class PinQuery:
     """
     Asks that a prefix be kept for `ttl_s` seconds.
@@ -184,3 +205,5 @@ class NodeDescription:
     namespaces: tuple[NamespaceUsage, ...]
     pins: int
     version: str
+    is_draining: bool = False
+    """Whether it is about to leave."""

@@ -134,7 +134,7 @@ class _PullEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PullEnd.Value
     PULL_END_MISS: _PullEnd.ValueType  # 2
     """The source does not hold the next block, or nothing is under way."""
     PULL_END_UNAVAILABLE: _PullEnd.ValueType  # 3
-    """The source does not answer."""
+    """The source does not answer, or what it sends can't be used."""
     PULL_END_NO_ROOM: _PullEnd.ValueType  # 4
     """The node has no room, or no store, for the next block."""
     PULL_END_BUSY: _PullEnd.ValueType  # 5
@@ -150,7 +150,7 @@ PULL_END_COMPLETE: PullEnd.ValueType  # 1
 PULL_END_MISS: PullEnd.ValueType  # 2
 """The source does not hold the next block, or nothing is under way."""
 PULL_END_UNAVAILABLE: PullEnd.ValueType  # 3
-"""The source does not answer."""
+"""The source does not answer, or what it sends can't be used."""
 PULL_END_NO_ROOM: PullEnd.ValueType  # 4
 """The node has no room, or no store, for the next block."""
 PULL_END_BUSY: PullEnd.ValueType  # 5
@@ -165,8 +165,13 @@ class MatchRequest(_message.Message):
 
     NAMESPACE_ID_FIELD_NUMBER: _builtins.int
     KEYS_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
     namespace_id: _builtins.bytes
     """The namespace. An unknown one is a miss, not an error."""
+    session_id: _builtins.str
+    """Session whose turn begins, may be empty. What of its prompt is not held counts as
+    work of the engine beside the node, until `EndTurn` or for a minute.
+    """
     @_builtins.property
     def keys(self) -> _block_pb2.PackedKeys:
         """Keys of the prompt's full blocks, from block 0 on."""
@@ -176,10 +181,11 @@ class MatchRequest(_message.Message):
         *,
         namespace_id: _builtins.bytes = ...,
         keys: _block_pb2.PackedKeys | None = ...,
+        session_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace_id", b"namespace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace_id", b"namespace_id", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -614,6 +620,7 @@ class PullRequest(_message.Message):
     TIP_KEY_FIELD_NUMBER: _builtins.int
     SOURCE_ADDRESS_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
     namespace_id: _builtins.bytes
     """The namespace."""
     tip_key: _builtins.bytes
@@ -628,6 +635,10 @@ class PullRequest(_message.Message):
     def keys(self) -> _block_pb2.PackedKeys:
         """Keys of the prefix, from block 0 on. May be empty where `tip_key` is given."""
 
+    @_builtins.property
+    def namespace(self) -> _block_pb2.NamespaceSpec:
+        """Sizes of the namespace, where the caller knows them: else the node asks the source."""
+
     def __init__(
         self,
         *,
@@ -636,10 +647,11 @@ class PullRequest(_message.Message):
         tip_key: _builtins.bytes = ...,
         source_address: _builtins.str = ...,
         session_id: _builtins.str = ...,
+        namespace: _block_pb2.NamespaceSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace", b"namespace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace_id", b"namespace_id", "session_id", b"session_id", "source_address", b"source_address", "tip_key", b"tip_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "namespace", b"namespace", "namespace_id", b"namespace_id", "session_id", b"session_id", "source_address", b"source_address", "tip_key", b"tip_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

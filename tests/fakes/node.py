@@ -41,6 +41,10 @@ class FakeNode(CacheNodeServicer):
         self.last_read: cache_node_pb2.ReadRequest | None = None
         self.ended_turns: list[cache_node_pb2.EndTurnRequest] = []
         self.dropped: list[cache_node_pb2.DropRequest] = []
+        self.pulls: list[cache_node_pb2.PullRequest] = []
+        self.pull_answers: list[cache_node_pb2.PullResponse | Stall | Fail | Callable] = []
+        self.lineage = cache_node_pb2.LineageResponse()
+        self.arriving_blocks = 0
         self._chunk_bytes = chunk_bytes
 
     def hold(self, namespace_id: bytes, key: bytes, payload: bytes) -> None:
@@ -52,7 +56,9 @@ class FakeNode(CacheNodeServicer):
         by_tier = [block_pb2.TierBlocks(tier=block_pb2.TIER_DRAM, blocks=count)] if count else []
         if self.matched is not None:
             by_tier = self.matched
-        return cache_node_pb2.MatchResponse(matched_blocks=count, matched_by_tier=by_tier)
+        return cache_node_pb2.MatchResponse(
+            matched_blocks=count, matched_by_tier=by_tier, arriving_blocks=self.arriving_blocks
+        )
 
     async def Read(self, request, context):  # noqa: N802
         await self._enter("Read", context)
@@ -100,6 +106,25 @@ class FakeNode(CacheNodeServicer):
         await self._enter("EndTurn", context)
         self.ended_turns.append(request)
         return cache_node_pb2.EndTurnResponse()
+
+    async def Pull(self, request, context):  # noqa: N802
+        await self._enter("Pull", context)
+        self.pulls.append(request)
+        for message in self.pull_answers:
+            if isinstance(message, Stall | Fail):
+                await act(message, context)
+            elif isinstance(message, cache_node_pb2.PullResponse):
+                yield message
+            else:
+                message()
+
+    async def Lineage(self, request, context):  # noqa: N802
+        await self._enter("Lineage", context)
+        return self.lineage
+
+    async def Drain(self, request, context):  # noqa: N802
+        await self._enter("Drain", context)
+        return cache_node_pb2.DrainResponse()
 
     async def Drop(self, request, context):  # noqa: N802
         await self._enter("Drop", context)

@@ -14,6 +14,8 @@ from hearthkv.core.block_io import (
     BlockHeader,
     DropSession,
     KeysQuery,
+    Matched,
+    MatchQuery,
     PinQuery,
     ReadQuery,
     WriteStart,
@@ -40,6 +42,7 @@ from tests.unit.hearthkv.client.client_kit import (
 )
 
 QUERY = KeysQuery(SPEC.namespace_id, KEYS)
+MATCH = MatchQuery(SPEC.namespace_id, KEYS)
 READ = ReadQuery(SPEC.namespace_id, KEYS, 0, SessionId("s"))
 LATER = Deadline(100.0)
 
@@ -56,7 +59,7 @@ def new_assembly() -> tuple[PrefixAssembly, bytearray]:
 async def test_the_held_prefix_is_matched(channels: Channels):
     async with serving(holding(3)) as address:
         client = node_client(channels, address)
-        assert await client.match(QUERY) == TierCounts(dram=3)
+        assert await client.match(MATCH) == Matched(TierCounts(dram=3), 3)
 
 
 async def test_a_match_longer_than_the_prompt_breaks_the_contract(channels: Channels):
@@ -64,7 +67,7 @@ async def test_a_match_longer_than_the_prompt_breaks_the_contract(channels: Chan
     node.matched = [block_pb2.TierBlocks(tier=block_pb2.TIER_SSD, blocks=6)]
     async with serving(node) as address:
         with pytest.raises(PeerContractError, match="matches 6 blocks, must be <= 5"):
-            await node_client(channels, address).match(QUERY)
+            await node_client(channels, address).match(MATCH)
 
 
 async def test_blocks_are_read_into_an_assembly(channels: Channels):

@@ -9,7 +9,7 @@ from grpc import aio
 
 from hearthkv.client.channels import Channels
 from hearthkv.client.peer_calls import understood
-from hearthkv.core.block_io import KeysQuery
+from hearthkv.core.block_io import MatchQuery
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.errors import (
     BadInputError,
@@ -116,7 +116,7 @@ async def test_an_answer_that_is_no_message_breaks_the_contract(
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     with caplog.at_level(logging.CRITICAL), pytest.raises(PeerContractError):
-        await node_client(channels, f"127.0.0.1:{port}").match(KeysQuery(SPEC.namespace_id, KEYS))
+        await node_client(channels, f"127.0.0.1:{port}").match(MatchQuery(SPEC.namespace_id, KEYS))
     await server.stop(grace=None)
 
 

@@ -11,6 +11,8 @@ from hearthkv.core.block_io import (
     DropNamespace,
     DropSession,
     KeysQuery,
+    Matched,
+    MatchQuery,
     NamespaceUsage,
     NodeDescription,
     Pinned,
@@ -20,6 +22,7 @@ from hearthkv.core.block_io import (
 )
 from hearthkv.core.block_key import PackedKeys, SampledKeys
 from hearthkv.core.namespace import BLOCK_BYTES_MAX, NamespaceSpec
+from hearthkv.core.pulls import Lineage, LineageQuery, PullEnd, PullProgress, PullQuery
 from hearthkv.core.routing import (
     BlockEvent,
     CacheHint,
@@ -100,6 +103,12 @@ CHUNK = st.builds(BlockChunk, st.none() | block_headers(), CHUNK_DATA)
 CHUNKS = st.lists(CHUNK, min_size=1, max_size=4).map(tuple)
 
 KEYS_QUERY = st.builds(KeysQuery, NAMESPACE_ID, KEYS)
+MATCH_QUERY = st.builds(MatchQuery, NAMESPACE_ID, KEYS, st.none() | SESSION_ID)
+MATCHED = st.builds(
+    lambda counts, more: Matched(counts, min(counts.total + more, 2**32 - 1)),
+    COUNTS.filter(lambda counts: counts.total < 2**32),
+    UINT32,
+)
 READ_QUERY = st.builds(ReadQuery, NAMESPACE_ID, KEYS, UINT32, st.none() | SESSION_ID, st.booleans())
 WRITE_START = st.builds(WriteStart, SPEC, st.none() | SESSION_ID)
 PIN_QUERY = st.builds(PinQuery, NAMESPACE_ID, KEYS, SECONDS.filter(lambda s: 0 < s <= 3600))
@@ -123,6 +132,7 @@ DESCRIPTION = st.builds(
     namespaces=st.lists(st.builds(NamespaceUsage, SPEC, UINT64), max_size=2).map(tuple),
     pins=UINT32,
     version=TEXT,
+    is_draining=st.booleans(),
 )
 
 WEIGHT = st.floats(0, exclude_min=True, allow_infinity=False)
@@ -158,6 +168,27 @@ NODE_STATUS = st.builds(
     UINT64,
 )
 SESSION_STATUS = st.builds(SessionStatus, SESSION_ID, NODE_ID, UINT64, UINT64, UINT32, SECONDS)
+
+
+@st.composite
+def pull_queries(draw):
+    keys, spec = draw(packed_keys()), draw(st.none() | SPEC)
+    return PullQuery(
+        namespace_id=draw(NAMESPACE_ID) if spec is None else spec.namespace_id,
+        keys=keys or PackedKeys(b""),
+        tip_key=keys[len(keys) - 1] if keys else draw(TIP_KEY),
+        source_address=draw(st.sampled_from(["", "10.0.0.1:7500", "[::1]:1", "node-b:65535"])),
+        session_id=draw(st.none() | SESSION_ID),
+        spec=spec,
+    )
+
+
+PULL_PROGRESS = st.builds(PullProgress, UINT32, UINT32, st.none() | st.sampled_from(PullEnd))
+LINEAGE_QUERY = st.builds(LineageQuery, NAMESPACE_ID, TIP_KEY)
+LINEAGE = st.builds(Lineage, SPEC, packed_keys(count_min=1)) | st.just(
+    Lineage(None, PackedKeys(b""))
+)
+DRAIN_ORDER = st.builds(DrainOrder, st.booleans())
 
 NODE_MESSAGE = (
     st.builds(NodeHello, LIVE_ENDPOINT, TEXT)

@@ -5,16 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.codec import cache_node
-from hearthkv.core.block_io import BlockChunk, ReadEnd, WriteStatus
+from hearthkv.core.block_io import BlockChunk, Matched, ReadEnd, WriteStatus
 from hearthkv.core.errors import BadInputError, BadRequestError, BadSessionIdError
+from hearthkv.core.tier import TierCounts
 from hearthkv.v1 import block_pb2
 from hearthkv.v1 import cache_node_pb2 as pb2
 from tests.unit.hearthkv.codec import samples
 from tests.unit.hearthkv.codec.messages import arbitrary
 
 PAIRS = {
-    "match_request": samples.KEYS_QUERY,
-    "match_response": samples.COUNTS.filter(lambda counts: counts.total < 2**32),
+    "match_request": samples.MATCH_QUERY,
+    "match_response": samples.MATCHED,
     "read_request": samples.READ_QUERY,
     "read_step": samples.CHUNKS | st.sampled_from(ReadEnd),
     "write_step": samples.CHUNKS | samples.WRITE_START,
@@ -124,8 +125,13 @@ def test_a_pin_of_one_hour_is_the_longest():
 
 
 def test_the_sum_of_a_match_goes_with_it():
-    counts = cache_node.TierCounts(1, 2, 3)
-    assert cache_node.encode_match_response(counts).matched_blocks == 6
+    matched = Matched(TierCounts(1, 2, 3), 9)
+    assert cache_node.encode_match_response(matched).matched_blocks == 6
+
+
+def test_a_node_that_knows_of_no_arrivals_is_as_good():
+    message = pb2.MatchResponse(matched_by_tier=[block_pb2.TierBlocks(tier=2, blocks=4)])
+    assert cache_node.decode_match_response(message) == Matched(TierCounts(0, 4, 0), 4)
 
 
 def test_answers_that_are_one_figure_are_that_figure():

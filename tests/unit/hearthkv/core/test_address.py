@@ -2,8 +2,8 @@
 
 import pytest
 
-from hearthkv.core.address import split_address
-from hearthkv.core.errors import StartupError
+from hearthkv.core.address import check_host_port, split_address
+from hearthkv.core.errors import BadRequestError, StartupError
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,27 @@ def test_anything_else_is_refused(address):
     assert str(caught.value) == (
         f"address is {address!r}, must be host:port with a port in 0..65535"
     )
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:7400", "node-1.example:1", "[::1]:65535"])
+def test_a_peer_may_name_a_host_and_a_port(address):
+    assert check_host_port(address) == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "host",
+        "host:0",
+        "host:65536",
+        "::1:80",
+        "unix:/x",
+        "unix:/x:80",
+        "dns:///h:80",
+        "h:80\n",
+    ],
+)
+def test_a_peer_may_name_nothing_else(address):
+    with pytest.raises(BadRequestError, match=r"must be host:port with a port in 1\.\.65535"):
+        check_host_port(address)
