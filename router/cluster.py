@@ -5,10 +5,11 @@ Ties membership, index, sessions and placement together. Everything that I/O doe
 goes through here, so that a simulation can do it without sockets.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from hearthkv.core.block_io import KeysQuery
+from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.routing import (
     CacheHint,
     NodeEndpoint,
@@ -17,13 +18,16 @@ from hearthkv.core.routing import (
     NodeState,
     NodeStatus,
     PrefetchOrder,
+    PullOrder,
     Route,
     RouteQuery,
     SessionStatus,
 )
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierCounts
+from router.hot_prefixes import HotPolicy, HotPrefixes
 from router.membership import Membership
+from router.orders import pull_order
 from router.outcome import BlocksChanged, InventoryCleared, Outcome, SessionLeft, StreamId
 from router.placement import ReusePolicy, Turn, place
 from router.prefix_index import PrefixIndex
@@ -69,6 +73,9 @@ class Routed:
     prefetch: PrefetchOrder | None
     """For the matched blocks, where some of them lie on SSD and the turn will read them."""
 
+    pull: PullOrder | None = None
+    """For blocks that another node holds, where the turn will read them."""
+
 
 class Cluster:
     """What one router knows, and the decisions that it takes on it."""
@@ -80,6 +87,11 @@ class Cluster:
         self.index = PrefixIndex(settings.index_keys_max)
         self.sessions = Sessions(settings.sessions_max)
         self.totals = TokenTotals()
+        self.hot = HotPrefixes(
+            HotPolicy(
+                settings.hot_sessions_min, settings.hot_replicas_max, settings.hot_blocks_per_s
+            )
+        )
         self._policy = ReusePolicy(settings.reuse_min_fraction, settings.reuse_min_gain_blocks)
 
     def route(self, query: RouteQuery, now: float) -> Routed:
@@ -116,6 +128,9 @@ class Cluster:
             if matched.ssd and query.hint is CacheHint.REUSE
             else None,
         )
+        if query.hint is CacheHint.REUSE:
+            routed = replace(routed, pull=pull_order(query, routed.route))
+            self._count_hot(query, routed, now)
         self.totals.add(routed.prompt_tokens, routed.matched_tokens)
         self.sessions.note_turn(
             query.session_id,
@@ -182,6 +197,12 @@ class Cluster:
                 outcome += self._applied(self.membership.order_resync(node.node_id, now))
         return outcome
 
+    def hot_orders(self, now: float) -> list[tuple[NodeId, PullOrder]]:
+        """Return which nodes are to fetch prefixes that many sessions share; call it in a sweep."""
+        serving = self.membership.serving()
+        targets = {node.node_id for node in serving if node.state is NodeState.LIVE}
+        return self.hot.due(serving, targets, self._holders, now)
+
     def node_statuses(self, now: float) -> list[NodeStatus]:
         """Return all nodes with their load, by name."""
         return [
@@ -207,6 +228,18 @@ class Cluster:
         """Return the number of nodes in each state."""
         states = [node.state for node in self.endpoints()]
         return {state: states.count(state) for state in NodeState}
+
+    def _count_hot(self, query: RouteQuery, routed: Routed, now: float) -> None:
+        """Let a turn count towards the prefixes that many sessions share."""
+        node_id = routed.route.node.node_id
+        if self.sessions.node_of(query.session_id) is None:
+            self.hot.note_session(query.namespace_id, query.keys, node_id)
+        if routed.pull is not None:
+            pulled = query.keys.up_to(routed.pull.blocks)
+            self.hot.note_pull(query.namespace_id, pulled, node_id, now)
+
+    def _holders(self, namespace_id: bytes, key: bytes) -> Collection[NodeId]:
+        return self.index.prefixes(namespace_id, PackedKeys(key, len(key))).keys()
 
     def _applied(self, outcome: Outcome) -> Outcome:
         """Bring the index up to date with what changed."""

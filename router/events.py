@@ -30,6 +30,7 @@ METRICS = (
     MetricSpec("gauge", "router_nodes", "Nodes by state.", ("state",)),
     MetricSpec("gauge", "router_index_keys", "Blocks in the index, summed over the nodes."),
     MetricSpec("gauge", "router_sessions", "Sessions that are remembered."),
+    MetricSpec("gauge", "router_hot_prefixes", "Prefixes that many sessions share now."),
     MetricSpec("counter", "router_resyncs_total", "Inventories that were asked for again."),
     MetricSpec("counter", "router_prefetches_total", "Prefetch orders to nodes.", ("outcome",)),
     MetricSpec(
@@ -248,6 +249,7 @@ class ClusterMeasured:
     nodes: Mapping[NodeState, int]
     index_keys: int
     sessions: int
+    hot_prefixes: int
 
     def count(self, meters: Meters) -> None:
         """Set the gauges."""
@@ -255,6 +257,7 @@ class ClusterMeasured:
             meters.set("router_nodes", nodes, state=state.value)
         meters.set("router_index_keys", self.index_keys)
         meters.set("router_sessions", self.sessions)
+        meters.set("router_hot_prefixes", self.hot_prefixes)
 
 
 @dataclass(frozen=True, slots=True)

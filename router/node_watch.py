@@ -169,6 +169,8 @@ class NodeWatch:
             if is_mute and now - stream.opened_s > self._stream_silence_s:
                 stream.close(f"no hello came within {self._stream_silence_s:g} s")
         self._follow(self._cluster.sweep(now))
+        for node_id, order in self._cluster.hot_orders(now):
+            self.order_pull(node_id, order, events.PullCause.HOT)
         self.measure()
 
     async def sweep_forever(self) -> None:
@@ -203,7 +205,12 @@ class NodeWatch:
         """Set the gauges to what the cluster is now."""
         cluster = self._cluster
         self._telemetry.emit(
-            events.ClusterMeasured(cluster.count_nodes(), cluster.index.keys, len(cluster.sessions))
+            events.ClusterMeasured(
+                nodes=cluster.count_nodes(),
+                index_keys=cluster.index.keys,
+                sessions=len(cluster.sessions),
+                hot_prefixes=cluster.hot.hot_count,
+            )
         )
 
     def _follow(self, outcome: Outcome) -> None:

@@ -64,13 +64,15 @@ class RouterService(router_pb2_grpc.RouterServicer):
     async def Route(
         self, request: router_pb2.RouteRequest, context: Context
     ) -> router_pb2.RouteResponse:
-        """Choose the node for one turn, and have it lift the blocks that lie on its SSD."""
+        """Choose the node for one turn, and have it fetch and lift the blocks that it will want."""
         async with _answering("Route", context, self._telemetry):
             query = codec.decode_route_request(request)
             routed = self._cluster.route(query, self._clock.now())
             route = routed.route
             if routed.prefetch is not None:
                 self._watch.order_prefetch(route.node.node_id, routed.prefetch)
+            if routed.pull is not None:
+                self._watch.order_pull(route.node.node_id, routed.pull, events.PullCause.TURN)
             self._telemetry.emit(
                 events.PlacementMade(
                     session_id=query.session_id,

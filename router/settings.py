@@ -54,6 +54,17 @@ class RouterSettings:
     """Blocks remembered, summed over the nodes; a block costs about 0.25 kB. Beyond it matches get
     shorter, never wrong."""
 
+    hot_sessions_min: int = 4
+    """New sessions of the last minutes that share a prefix, from which on nodes that serve such
+    sessions are told to fetch it. Lower copies more for less."""
+
+    hot_replicas_max: int = 4
+    """Nodes that such a prefix is copied to, those that hold it anyway included."""
+
+    hot_blocks_per_s: float = 32.0
+    """Blocks of such prefixes that may be copied each second, over all nodes; 0: none. A block of
+    a 32B model is 4 MB."""
+
     nodes_max: int = 256
     """Nodes that may join; one more is refused."""
 
@@ -73,7 +84,12 @@ class RouterSettings:
             )
         if not 0 <= self.drain_s < math.inf:
             raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
-        for name in ("reuse_min_gain_blocks", "sessions_max", "index_keys_max", "nodes_max"):
+        if not 0 <= self.hot_blocks_per_s < math.inf:
+            raise SettingsError(f"hot_blocks_per_s is {self.hot_blocks_per_s}, must be >= 0")
+        for name in (
+            *("reuse_min_gain_blocks", "sessions_max", "index_keys_max", "nodes_max"),
+            *("hot_sessions_min", "hot_replicas_max"),
+        ):
             value = getattr(self, name)
             if value < 1:
                 raise SettingsError(f"{name} is {value}, must be >= 1")

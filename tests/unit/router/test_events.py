@@ -65,13 +65,14 @@ PLACEMENT = events.PlacementMade(
         (events.NodeResynced(NODE, 2, 3), {("router_resyncs_total",): 1}),
         (
             events.ClusterMeasured(
-                {NodeState.LIVE: 2, NodeState.SUSPECT: 1}, index_keys=7, sessions=3
+                {NodeState.LIVE: 2, NodeState.SUSPECT: 1}, index_keys=7, sessions=3, hot_prefixes=2
             ),
             {
                 ("router_nodes", "state", "live"): 2,
                 ("router_nodes", "state", "suspect"): 1,
                 ("router_index_keys",): 7,
                 ("router_sessions",): 3,
+                ("router_hot_prefixes",): 2,
             },
         ),
         (events.NodeJoined(NODE, "a:1", 1, is_new=True), {}),
