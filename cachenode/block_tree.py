@@ -1,6 +1,6 @@
 """The held blocks of all namespaces, each a tree that is closed under prefixes. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cachenode.block import Block, Copy
@@ -93,15 +93,26 @@ class BlockTree:
 
     def add(self, spec: NamespaceSpec, copy: Copy) -> Block:
         """Hold a block. Its parent is held, and it is not."""
-        namespace = self._open(spec)
-        key, parent_key = copy.ref.key, copy.ref.parent_key
-        assert key not in namespace.blocks
-        parent = namespace.blocks[parent_key] if parent_key else None
+        return self.add_path(spec, (copy,))[0]
+
+    def add_path(self, spec: NamespaceSpec, copies: Sequence[Copy]) -> list[Block]:
+        """Hold blocks of which each is the parent of the next. The parent of the first is held."""
+        held = self._open(spec).blocks
+        parent_key = copies[0].ref.parent_key
+        parent = held[parent_key] if parent_key else None
         depth = 0 if parent is None else parent.depth + 1
-        block = namespace.blocks[key] = Block(spec.namespace_id, key, parent, copy, depth)
-        if parent is not None:
-            parent.children.add(block)
-        return block
+        namespace_id = spec.namespace_id
+        added: list[Block] = []
+        for copy in copies:
+            key = copy.ref.key
+            assert key not in held
+            block = held[key] = Block(namespace_id, key, parent, copy, depth)
+            if parent is not None:
+                parent.children.add(block)
+            added.append(block)
+            parent = block
+            depth += 1
+        return added
 
     def remove_leaf(self, block: Block) -> None:
         """Hold a block without children no more."""

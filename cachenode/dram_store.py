@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import redis.asyncio
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, RedisError
@@ -41,7 +42,7 @@ from hearthkv.datapath.redis_server import RedisServer
 COMMANDS_MAX: Final = 4
 """Commands under way beside blocks, so that a scan holds up no look at the server's health."""
 
-_SCAN_COUNT: Final = 2000
+_SCAN_COUNT: Final = 500  # its answer fits into a socket, so that the server need not wait
 _NAMES_MAX: Final = 500  # of one command
 _NO_EVICTION: Final = "noeviction"
 
@@ -244,27 +245,29 @@ class _Server:
     async def scan(self, prefix: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
         """Names that start with `prefix`, each with the FRAME_BYTES at the start of its value."""
         pattern = prefix + b"*"  # a node id has no character that means something in it
-        coming = asyncio.create_task(self._scan_step(b"0", pattern))
-        try:
+        async with self._connection() as connection:
+            await self._ask_scan(connection, b"0", pattern)
             is_last = False
             while not is_last:
-                cursor, packed = await coming
+                async with self._call():
+                    answer: object = await connection.read_response()
+                assert isinstance(answer, list)
+                cursor, packed = answer
                 is_last = cursor == b"0"
                 if not is_last:
                     # The server goes on while what it gave is looked at.
-                    coming = asyncio.create_task(self._scan_step(cursor, pattern))
+                    await self._ask_scan(connection, cursor, pattern)
                 if packed:
                     yield list(unpacked_scan(packed))
-        finally:
-            coming.cancel()
-            await asyncio.wait({coming})
 
-    async def _scan_step(self, cursor: bytes, pattern: bytes) -> tuple[bytes, bytes]:
-        """The next cursor, and packed names and heads."""
+    async def _ask_scan(
+        self, connection: AbstractConnection, cursor: bytes, pattern: bytes
+    ) -> None:
+        """Ask for the next cursor, and for packed names and heads."""
         async with self._call():
-            answer = await self._run("EVAL", SCAN, 0, cursor, pattern, _SCAN_COUNT, FRAME_BYTES)
-        assert isinstance(answer, list)
-        return answer[0], answer[1]
+            await connection.send_command(
+                "EVAL", SCAN, 0, cursor, pattern, _SCAN_COUNT, FRAME_BYTES
+            )
 
     async def check(self) -> StoreCheck:
         """Look whether the server answers, and mark it as ours where it is not."""
@@ -302,6 +305,20 @@ class _Server:
     async def _run(self, *words: str | bytes | int) -> object:
         answer: object = await self._client.execute_command(*words)  # type: ignore[no-untyped-call]
         return answer
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AbstractConnection]:
+        """A connection for questions whose answers are not awaited at once."""
+        pool = self._client.connection_pool
+        async with self._call():
+            connection: AbstractConnection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            yield connection
+        except BaseException:
+            await connection.disconnect(nowait=True)  # an answer may still be on its way
+            raise
+        finally:
+            await pool.release(connection)
 
     @asynccontextmanager
     async def _call(self) -> AsyncIterator[None]:

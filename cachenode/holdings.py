@@ -41,6 +41,11 @@ class Holdings:
         self.events = events
         self._next_sequence = 1
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether not even a copy is counted."""
+        return not any(map(len, self.shelves.values()))
+
     def reserve(
         self,
         tier: Tier,
@@ -92,6 +97,11 @@ class Holdings:
         self._placed(block)
         return block
 
+    def admit_ranked(self, blocks: Iterable[Block]) -> None:
+        """Rank and announce blocks that the tree holds since just now, the coldest first."""
+        for block in blocks:
+            self._placed(block)
+
     def relocate(self, block: Block, copy: Copy) -> None:
         """Let another copy stand for a block, and have the one before erased."""
         self.shelves[block.tier].blocks -= 1
@@ -136,6 +146,7 @@ class Holdings:
         )
 
     def _placed(self, block: Block) -> None:
-        self.shelves[block.tier].blocks += 1
-        self.policy.added(block, block.tier)
-        self.events.record(block.namespace_id, block.key, block.tier)
+        tier = block.copy.ref.tier
+        self.shelves[tier].blocks += 1
+        self.policy.added(block, tier)
+        self.events.record(block.namespace_id, block.key, tier)

@@ -7,11 +7,14 @@ from hearthkv.core.block_frame import FRAME_BYTES
 
 SCAN: Final = """
 local found = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
-local size, parts = tonumber(ARGV[4]), {}
-for _, name in ipairs(found[2]) do
-  local head = redis.pcall('GETRANGE', name, 0, size - 1)
+local pcall, char = redis.pcall, string.char
+local names, size, parts = found[2], tonumber(ARGV[4]), {}
+local last = tostring(size - 1)
+for index = 1, #names do
+  local name = names[index]
+  local head = pcall('GETRANGE', name, '0', last)
   if type(head) ~= 'string' or #head ~= size then head = string.rep('\\0', size) end
-  parts[#parts + 1] = string.char(#name) .. name .. head
+  parts[3 * index - 2], parts[3 * index - 1], parts[3 * index] = char(#name), name, head
 end
 return {found[1], table.concat(parts)}
 """

@@ -1,6 +1,7 @@
 """Build the holdings anew from what the stores were found to hold. Pure."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from cachenode.block import Block
 from cachenode.holdings import Holdings
@@ -24,30 +25,36 @@ def restore(holdings: Holdings, recovered: Iterable[RecoveredBlock]) -> Restored
         recovered: Copies in any order.
     """
     best, duplicates = _best_copies(holdings, recovered)
-    admitted: list[Block] = []
+    held: list[Block] = []
     orphans = 0
     for by_key in best.values():
         while by_key:
             lineage = _lineage(by_key)
-            orphans += _admit_in_turn(holdings, lineage, admitted)
-    _rank(holdings, admitted)
-    return Restored(len(admitted), orphans, duplicates)
+            fitting = _fitting(holdings, lineage)
+            held += _hold(holdings, lineage[:fitting])
+            for orphan in lineage[fitting:]:
+                holdings.condemn(holdings.shelves[orphan.ref.tier].put(orphan.ref))
+            orphans += len(lineage) - fitting
+    holdings.admit_ranked(_coldest_first(held))
+    return Restored(len(held), orphans, duplicates)
 
 
 def _best_copies(
     holdings: Holdings, recovered: Iterable[RecoveredBlock]
 ) -> tuple[dict[bytes, _ByKey], int]:
     """Choose one copy a block, by namespace and key, and condemn the others."""
-    best: dict[bytes, _ByKey] = {}
+    best: defaultdict[bytes, _ByKey] = defaultdict(dict)
+    is_fresh = holdings.is_empty
     duplicates = 0
     highest = 0
     for found in recovered:
         ref = found.ref
         highest = max(highest, ref.sequence)
-        by_key = best.get(ref.namespace_id)
-        if by_key is None:
-            by_key = best[ref.namespace_id] = {}
+        by_key = best[ref.namespace_id]
         rival = by_key.get(ref.key)
+        if is_fresh and rival is None:  # nearly all of them, when a node starts
+            by_key[ref.key] = found
+            continue
         if holdings.shelves[ref.tier].find(ref) is not None or rival == found:
             continue
         loser: RecoveredBlock | None = found
@@ -63,52 +70,58 @@ def _best_copies(
 
 
 def _lineage(by_key: _ByKey) -> list[RecoveredBlock]:
-    """Take some block out, and all its ancestors that are still in; the oldest comes last."""
+    """Take some block out, and all its ancestors that are still in; the oldest comes first."""
     _, found = by_key.popitem()
     lineage = [found]
-    while (parent := by_key.pop(lineage[-1].ref.parent_key, None)) is not None:
+    while (parent := by_key.pop(found.ref.parent_key, None)) is not None:
         lineage.append(parent)
+        found = parent
+    lineage.reverse()
     return lineage
-
-
-def _admit_in_turn(holdings: Holdings, lineage: list[RecoveredBlock], admitted: list[Block]) -> int:
-    """Hold a lineage, the oldest first, up to one that can't be; return how many are orphans."""
-    while lineage:
-        block = _admit(holdings, lineage[-1])
-        if block is None:
-            break
-        admitted.append(block)
-        lineage.pop()
-    for orphan in reversed(lineage):
-        holdings.condemn(holdings.shelves[orphan.ref.tier].put(orphan.ref))
-    return len(lineage)
 
 
 def _merit(found: RecoveredBlock) -> tuple[bool, int]:
     return found.ref.tier is Tier.DRAM, found.ref.sequence
 
 
-def _admit(holdings: Holdings, found: RecoveredBlock) -> Block | None:
-    """Hold a recovered block; None without its parent, or if it does not fit its namespace."""
-    ref = found.ref
-    if ref.parent_key and holdings.tree.find(ref.namespace_id, ref.parent_key) is None:
-        return None
+def _fitting(holdings: Holdings, lineage: Sequence[RecoveredBlock]) -> int:
+    """Count the blocks up to one without a held parent, or that does not fit its namespace."""
+    spec, oldest = lineage[0]
+    if oldest.parent_key and holdings.tree.find(oldest.namespace_id, oldest.parent_key) is None:
+        return 0
     try:
-        holdings.tree.check(found.spec)
+        holdings.tree.check(spec)
     except BlockSizeError:
-        return None
-    if ref.size_bytes != found.spec.block_bytes:
-        return None
-    copy = holdings.shelves[found.ref.tier].put(found.ref)
-    return holdings.admit(found.spec, copy)
+        return 0
+    for count, found in enumerate(lineage):
+        if (found.spec is not spec and found.spec != spec) or (
+            found.ref.size_bytes != spec.block_bytes
+        ):
+            return count
+    return len(lineage)
 
 
-def _rank(holdings: Holdings, admitted: list[Block]) -> None:
-    """Rank blocks by the newest copy that hangs on them: a parent is never colder (see `heat`)."""
-    newest: dict[Block, int] = {block: block.copy.ref.sequence for block in admitted}
-    admitted.reverse()  # children before parents
-    for block in admitted:
-        if block.parent in newest:
-            newest[block.parent] = max(newest[block.parent], newest[block])
+def _hold(holdings: Holdings, lineage: Sequence[RecoveredBlock]) -> Sequence[Block]:
+    """Hold blocks of which each is the parent of the next; their ranks come later."""
+    if not lineage:
+        return ()
+    shelves = holdings.shelves
+    copies = [shelves[ref.tier].put(ref) for _, ref in lineage]
+    return holdings.tree.add_path(lineage[0].spec, copies)
+
+
+def _coldest_first(held: Sequence[Block]) -> list[Block]:
+    """
+    Order blocks by the newest copy that hangs on them: a parent is never colder (see `heat`).
+
+    Args:
+        held: Parents before children.
+    """
+    newest = {block: block.copy.ref.sequence for block in held}
+    children_first = held[::-1]
+    for block in children_first:
+        parent = block.parent
+        if parent in newest and newest[parent] < newest[block]:
+            newest[parent] = newest[block]
     # Blocks of equal rank lie on one path, and sorting leaves their order as it is.
-    holdings.policy.warmed(sorted(admitted, key=newest.__getitem__))
+    return sorted(children_first, key=newest.__getitem__)

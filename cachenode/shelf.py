@@ -44,6 +44,10 @@ class Shelf:
         self._copies: dict[_Name, Copy] = {}
         self._erasures: deque[Copy] = deque()
 
+    def __len__(self) -> int:
+        """Copies that are counted, in whatever state."""
+        return len(self._copies)
+
     @property
     def room_bytes(self) -> int:
         """Bytes that may still be reserved; negative over a lowered limit."""

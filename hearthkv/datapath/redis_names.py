@@ -11,6 +11,7 @@ Node and client compute the same names, and so need not tell them to each other:
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import xxhash
 
@@ -69,6 +70,10 @@ def server_index(block_name: bytes, seeds: Sequence[int]) -> int:
 
 
 def _copy_name(namespace_id: bytes, key: bytes, sequence: int) -> bytes:
+    return _name_start(namespace_id, len(key)) + key + sequence.to_bytes(8, "little")
+
+
+@lru_cache(maxsize=1024)
+def _name_start(namespace_id: bytes, key_bytes: int) -> bytes:
     # The lengths go in, so that no two copies share a name.
-    lengths = bytes((len(namespace_id), len(key)))
-    return b"".join((lengths, namespace_id, key, sequence.to_bytes(8, "little")))
+    return bytes((len(namespace_id), key_bytes)) + namespace_id
