@@ -23,7 +23,7 @@ class MovedListener:
     @property
     def is_behind(self) -> bool:
         """Whether there is something to tell, and a stream to tell it on."""
-        return self.is_open and self._told < self._moved.sequence
+        return self.is_open and self._moved.has_any_after(self._told)
 
     def open(self) -> None:
         """Begin anew, on a new stream: the router may have forgotten everything."""
@@ -76,6 +76,10 @@ class MovedSessions:
     def clear(self) -> None:
         """Forget all moves: the node stays, and its sessions with it."""
         self._moves.clear()
+
+    def has_any_after(self, number: int) -> bool:
+        """Whether there is a move behind a number."""
+        return bool(self._moves) and next(reversed(self._moves.values()))[0] > number
 
     def after(self, number: int) -> list[tuple[int, SessionMoved]]:
         """Return the first moves behind a number, in order."""

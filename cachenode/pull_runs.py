@@ -44,6 +44,11 @@ class PullRun:
 
     _at: dict[bytes, int] = field(default_factory=dict)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the prefix is held."""
+        return self.keys is not None and self.held_blocks == len(self.keys)
+
     def learn(self, keys: PackedKeys, place: int) -> None:
         """Learn the keys."""
         self.keys = keys

@@ -179,10 +179,10 @@ class Puller:
             if run is None:
                 yield PullProgress(held, pulled, PullEnd.MISS)
                 return
-            pulled = max(pulled, run.pulled_blocks)
             yield PullProgress(held, pulled)
             with self._waiting_for(run):
                 await self._news_of(run)
+            pulled = max(pulled, run.pulled_blocks)
         yield PullProgress(self._held_blocks(query), pulled, PullEnd.COMPLETE)
 
     def _bringer(self, query: PullQuery, held: int) -> PullRun | None:
@@ -205,7 +205,7 @@ class Puller:
         finally:
             run.waiting -= 1
             if run in self._work and not run.waiting and not run.is_ordered:
-                self._end(run, None)
+                self._end(run, PullEnd.COMPLETE if run.is_whole else None)
 
     async def _news_of(self, run: PullRun) -> None:
         news = self._news.get(run)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from cachenode import events
 from cachenode.catalog import Catalog
+from cachenode.drain import FindPeers, no_peers
 from cachenode.eviction import policy_named
 from cachenode.hit_counts import HitCounts
 from cachenode.node import MEMORY_BYTES_MAX, CacheNode, NodeIdentity
+from cachenode.peer_nodes import OpenPeer
 from cachenode.plans import TierLimits, WriteTicket
+from cachenode.puller import PullLimits
 from cachenode.store import BlockStore, CopyWrite
 from cachenode.tier_stores import TierStores
 from hearthkv.codec.block import chunks_of
@@ -128,6 +131,11 @@ async def open_node(
     is_parallel_read: bool = True,
     read_bytes_max: int = MEMORY_BYTES_MAX,
     is_prefetch_on: bool = True,
+    node_id: str = "node-a",
+    address: str = "",
+    pull_limits: PullLimits | None = None,
+    open_peer: OpenPeer | None = None,
+    find_peers: FindPeers = no_peers,
 ) -> AsyncIterator[Rig]:
     """
     Run a node until the body ends; then it ends as abruptly as a process that was killed.
@@ -144,7 +152,9 @@ async def open_node(
     )
     async with asyncio.TaskGroup() as tasks:
         node = CacheNode(
-            identity=NodeIdentity(node_id=NodeId("node-a"), epoch=epoch, version="0"),
+            identity=NodeIdentity(
+                node_id=NodeId(node_id), epoch=epoch, version="0", address=address
+            ),
             catalog=catalog,
             stores=stores,
             clock=clock or ManualClock(),
@@ -153,9 +163,15 @@ async def open_node(
             is_parallel_read=is_parallel_read,
             read_bytes_max=read_bytes_max,
             is_prefetch_on=is_prefetch_on,
+            pull_limits=pull_limits,
+            open_peer=open_peer,
+            find_peers=find_peers,
         )
         await node.start()
-        yield Rig(node, meters)
+        try:
+            yield Rig(node, meters)
+        finally:
+            node.stop()
 
 
 @dataclass(frozen=True)
