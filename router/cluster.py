@@ -25,10 +25,20 @@ from hearthkv.core.routing import (
 )
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierCounts
+from router.feed_alarms import Feed, FeedAlarms
 from router.hot_prefixes import HotPolicy, HotPrefixes
 from router.membership import Membership
 from router.orders import pull_order
-from router.outcome import BlocksChanged, InventoryCleared, Outcome, SessionLeft, StreamId
+from router.outcome import (
+    BlocksChanged,
+    FeedAlarmed,
+    FeedHealed,
+    InventoryCleared,
+    Outcome,
+    Removed,
+    SessionLeft,
+    StreamId,
+)
 from router.placement import ReusePolicy, Turn, place
 from router.prefix_index import PrefixIndex
 from router.sessions import Sessions
@@ -87,6 +97,7 @@ class Cluster:
         self.index = PrefixIndex(settings.index_keys_max)
         self.sessions = Sessions(settings.sessions_max)
         self.totals = TokenTotals()
+        self.feeds = FeedAlarms()
         self.hot = HotPrefixes(
             HotPolicy(
                 settings.hot_sessions_min, settings.hot_replicas_max, settings.hot_blocks_per_s
@@ -190,6 +201,7 @@ class Cluster:
         outcome = self._applied(self.membership.sweep(now))
         retired_keys = self.index.sweep(SWEPT_KEYS)
         room = self.index.keys_max - self.index.keys - retired_keys
+        outcome += self._judge_feeds(now)
         for node in self.membership.live():
             missing_keys = self.index.missing_keys_of(node.node_id)
             if 0 < missing_keys <= room and room >= RESYNC_ROOM * self.index.keys_max:
@@ -229,6 +241,31 @@ class Cluster:
         states = [node.state for node in self.endpoints()]
         return {state: states.count(state) for state in NodeState}
 
+    def _judge_feeds(self, now: float) -> Outcome:
+        """Find nodes that serve, but don't tell truly what they hold, and ask them again."""
+        outcome = Outcome()
+        for node in self.membership.endpoints():
+            node_id = node.node_id
+            if node.state is NodeState.SUSPECT:
+                self.feeds.forget(node_id)
+                continue
+            inventory = self.membership.inventory(node_id)
+            feed = Feed(
+                lag_s=inventory.lag_s(now),
+                untold_s=inventory.untold_s(now),
+                said_blocks=inventory.said_blocks,
+                indexed_blocks=self.index.keys_of(node_id),
+                unindexed_blocks=self.index.missing_keys_of(node_id),
+            )
+            judged = self.feeds.judge(node_id, feed, now)
+            if judged.is_raised and feed.trouble is not None:
+                outcome += Outcome(changes=(FeedAlarmed(node_id, feed.trouble, feed),))
+            if judged.is_ended:
+                outcome += Outcome(changes=(FeedHealed(node_id),))
+            if judged.is_resync_due:
+                outcome += self._applied(self.membership.order_resync(node_id, now))
+        return outcome
+
     def _count_hot(self, query: RouteQuery, routed: Routed, now: float) -> None:
         """Let a turn count towards the prefixes that many sessions share."""
         node_id = routed.route.node.node_id
@@ -246,6 +283,8 @@ class Cluster:
         for change in outcome.changes:
             if isinstance(change, InventoryCleared):
                 self.index.forget(change.node_id)
+            elif isinstance(change, Removed):
+                self.feeds.forget(change.node_id)
             elif isinstance(change, SessionLeft):
                 self.sessions.move(change.session_id, change.node_id, change.to_node_id)
             elif isinstance(change, BlocksChanged):

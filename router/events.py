@@ -10,6 +10,7 @@ from hearthkv.core.routing import NodeState, PlacementReason
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier, TierCounts
 from hearthkv.telemetry import Meters, MetricSpec
+from router.feed_alarms import FeedTrouble
 
 METRICS = (
     MetricSpec("counter", "router_placements_total", "Turns that were placed.", ("reason",)),
@@ -31,6 +32,17 @@ METRICS = (
     MetricSpec("gauge", "router_index_keys", "Blocks in the index, summed over the nodes."),
     MetricSpec("gauge", "router_sessions", "Sessions that are remembered."),
     MetricSpec("gauge", "router_hot_prefixes", "Prefixes that many sessions share now."),
+    MetricSpec(
+        "gauge",
+        "router_feed_alarms",
+        "Nodes that serve, but don't tell truly what they hold.",
+        ("trouble",),
+    ),
+    MetricSpec(
+        "gauge",
+        "router_index_lag_seconds",
+        "Time for which the index has differed from what the worst node says of itself.",
+    ),
     MetricSpec("counter", "router_resyncs_total", "Inventories that were asked for again."),
     MetricSpec("counter", "router_prefetches_total", "Prefetch orders to nodes.", ("outcome",)),
     MetricSpec(
@@ -229,6 +241,36 @@ class NodeResynced:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedAlarmed:
+    """A node serves, but does not tell truly what it holds: turns find too little or too much."""
+
+    LEVEL: ClassVar[int] = logging.WARNING
+
+    node_id: NodeId
+    trouble: FeedTrouble
+    said_blocks: int
+    """Blocks that it has, by its heartbeats."""
+
+    named_blocks: int
+    """Blocks that it named."""
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing: `router_feed_alarms` is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedHealed:
+    """A node that did not tell truly what it holds does so again."""
+
+    LEVEL: ClassVar[int] = logging.INFO
+
+    node_id: NodeId
+
+    def count(self, meters: Meters) -> None:
+        """Move nothing: `router_feed_alarms` is measured."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamOverflowed:
     """A node does not read its answers; its stream was closed."""
 
@@ -250,6 +292,8 @@ class ClusterMeasured:
     index_keys: int
     sessions: int
     hot_prefixes: int
+    feed_alarms: Mapping[FeedTrouble, int]
+    index_lag_s: float
 
     def count(self, meters: Meters) -> None:
         """Set the gauges."""
@@ -258,6 +302,9 @@ class ClusterMeasured:
         meters.set("router_index_keys", self.index_keys)
         meters.set("router_sessions", self.sessions)
         meters.set("router_hot_prefixes", self.hot_prefixes)
+        for trouble, nodes in self.feed_alarms.items():
+            meters.set("router_feed_alarms", nodes, trouble=trouble.value)
+        meters.set("router_index_lag_seconds", self.index_lag_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from router.outcome import (
     Change,
     DrainBegun,
     DrainEnded,
+    FeedAlarmed,
+    FeedHealed,
     Joined,
     Outcome,
     Recovered,
@@ -210,6 +212,8 @@ class NodeWatch:
                 index_keys=cluster.index.keys,
                 sessions=len(cluster.sessions),
                 hot_prefixes=cluster.hot.hot_count,
+                feed_alarms=cluster.feeds.counts(),
+                index_lag_s=cluster.feeds.lag_s(self._clock.now()),
             )
         )
 
@@ -263,6 +267,12 @@ def _report_of(change: Change) -> Event | None:
             report = events.DrainEnded(node_id)
         case Removed(node_id, silence_s):
             report = events.NodeRemoved(node_id, silence_s)
+        case FeedAlarmed(node_id, trouble, feed):
+            report = events.FeedAlarmed(
+                node_id, trouble, feed.said_blocks, feed.indexed_blocks + feed.unindexed_blocks
+            )
+        case FeedHealed(node_id):
+            report = events.FeedHealed(node_id)
         case Resynced(node_id, expected, received):
             report = events.NodeResynced(node_id, expected, received)
         case _:

@@ -5,6 +5,7 @@ from typing import NewType
 
 from hearthkv.core.routing import BlockEvent, NodeEndpoint, RouterMessage
 from hearthkv.core.session_id import NodeId, SessionId
+from router.feed_alarms import Feed, FeedTrouble
 
 StreamId = NewType("StreamId", int)
 
@@ -64,6 +65,22 @@ class Resynced:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedAlarmed:
+    """A node serves, but does not tell truly what it holds."""
+
+    node_id: NodeId
+    trouble: FeedTrouble
+    feed: Feed
+
+
+@dataclass(frozen=True, slots=True)
+class FeedHealed:
+    """A node that did not tell truly what it holds does so again."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
 class InventoryCleared:
     """What was known of a node's blocks is void."""
 
@@ -95,6 +112,8 @@ Change = (
     | DrainEnded
     | Removed
     | Resynced
+    | FeedAlarmed
+    | FeedHealed
     | InventoryCleared
     | BlocksChanged
     | SessionLeft

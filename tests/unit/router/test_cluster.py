@@ -22,9 +22,10 @@ from hearthkv.core.routing import (
     SnapshotPart,
 )
 from hearthkv.core.session_id import NodeId, SessionId
-from hearthkv.core.tier import Tier, TierCounts
+from hearthkv.core.tier import Tier, TierCounts, TierUsage
 from router.cluster import Cluster, TokenTotals
-from router.outcome import StreamId
+from router.feed_alarms import FeedTrouble
+from router.outcome import FeedAlarmed, FeedHealed, Outcome, StreamId
 from router.settings import RouterSettings
 
 NS = b"n" * 16
@@ -197,3 +198,46 @@ def test_hit_ratios_are_tokens_matched_by_tokens_asked():
     totals.add(1000, TierCounts(hbm=100, dram=300, ssd=50))
     totals.add(1000, TierCounts())
     assert totals.hit_ratios() == {"total": 0.225, "hbm": 0.05, "dram": 0.15, "ssd": 0.025}
+
+
+def beat(blocks: int, sequence: int = 0) -> NodeLoad:
+    usage = TierUsage(Tier.DRAM, blocks * 100, 0, 10**6, blocks)
+    return NodeLoad(sequence=sequence, tiers=(usage,))
+
+
+def sweep_for(cluster: Cluster, seconds: int, heartbeat: NodeLoad, start: int = 0) -> Outcome:
+    """Let time pass in which node A says the same every second."""
+    outcome = Outcome()
+    for second in range(start, start + seconds):
+        cluster.hear(STREAMS[A], heartbeat, float(second))
+        outcome += cluster.sweep(float(second))
+    return outcome
+
+
+def alarms_of(outcome: Outcome) -> list[FeedTrouble]:
+    return [change.trouble for change in outcome.changes if isinstance(change, FeedAlarmed)]
+
+
+def test_a_node_that_serves_and_tells_nothing_raises_an_alarm_until_it_does(cluster: Cluster):
+    join(cluster, A)
+    outcome = sweep_for(cluster, 13, beat(100))
+    assert alarms_of(outcome) == [FeedTrouble.SHORT]
+    assert [order for _, order in outcome.answers] == [ResyncOrder(1, 1)]
+    assert cluster.feeds.counts()[FeedTrouble.SHORT] == 1
+    cluster.hear(STREAMS[A], SnapshotPart(NS, Tier.DRAM, KEYS, True, True), 13.0)
+    assert cluster.sweep(13.25).changes == (FeedHealed(A),)
+    assert cluster.feeds.lag_s(13.25) == 0.0
+
+
+def test_blocks_that_change_without_an_event_raise_an_alarm(cluster: Cluster):
+    join(cluster, A, (Tier.DRAM, KEYS))
+    sweep_for(cluster, 2, beat(100))
+    assert alarms_of(sweep_for(cluster, 13, beat(101), start=2)) == [FeedTrouble.MUTE]
+
+
+def test_a_node_that_is_not_there_raises_no_alarm(cluster: Cluster):
+    join(cluster, A)
+    sweep_for(cluster, 5, beat(100))
+    cluster.lose(STREAMS[A], 5.0)
+    assert alarms_of(cluster.sweep(14.0)) == []
+    assert cluster.feeds.lag_s(14.0) == 0.0

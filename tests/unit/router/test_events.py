@@ -8,6 +8,7 @@ from hearthkv.core.tier import TierCounts
 from hearthkv.metrics import PrometheusMeters
 from hearthkv.telemetry import render
 from router import events
+from router.feed_alarms import FeedTrouble
 
 NODE = NodeId("a")
 PLACEMENT = events.PlacementMade(
@@ -65,7 +66,12 @@ PLACEMENT = events.PlacementMade(
         (events.NodeResynced(NODE, 2, 3), {("router_resyncs_total",): 1}),
         (
             events.ClusterMeasured(
-                {NodeState.LIVE: 2, NodeState.SUSPECT: 1}, index_keys=7, sessions=3, hot_prefixes=2
+                {NodeState.LIVE: 2, NodeState.SUSPECT: 1},
+                index_keys=7,
+                sessions=3,
+                hot_prefixes=2,
+                feed_alarms={FeedTrouble.MUTE: 1},
+                index_lag_s=12.5,
             ),
             {
                 ("router_nodes", "state", "live"): 2,
@@ -73,6 +79,8 @@ PLACEMENT = events.PlacementMade(
                 ("router_index_keys",): 7,
                 ("router_sessions",): 3,
                 ("router_hot_prefixes",): 2,
+                ("router_feed_alarms", "trouble", "mute"): 1,
+                ("router_index_lag_seconds",): 12.5,
             },
         ),
         (events.NodeJoined(NODE, "a:1", 1, is_new=True), {}),
@@ -81,6 +89,8 @@ PLACEMENT = events.PlacementMade(
         (events.DrainBegun(NODE), {}),
         (events.DrainEnded(NODE), {}),
         (events.NodeRemoved(NODE, 10.5), {}),
+        (events.FeedAlarmed(NODE, FeedTrouble.SHORT, 1000, 10), {}),
+        (events.FeedHealed(NODE), {}),
         (events.StreamOverflowed(256), {}),
         (events.RouterStarted("a:1", "-"), {}),
         (events.RouterStopped("a:1"), {}),
