@@ -33,16 +33,24 @@ EVENTS_EVERY_S: Final = 0.05
 SEND_TIMEOUT_S: Final = 10.0
 RETRY_S_MIN: Final = 0.2
 RETRY_S_MAX: Final = 5.0
+RETRY_AWAY_S_MAX: Final = 1.0
+"""Longest pause before a router that did not answer is tried again: a node that was cut off is to
+be back as soon as the network is."""
+
 STEADY_S: Final = 10.0
 """Seconds after which a stream counts as good. Two nodes of one name throw each other out at
 every hello: they are to do so slowly, for each hello comes with a whole inventory."""
 
 _CHANNEL_OPTIONS: Final = (
-    # A router that vanished without a word is noticed after ten seconds.
-    ("grpc.keepalive_time_ms", 5_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
+    # A router that vanished without a word is noticed after four seconds.
+    ("grpc.keepalive_time_ms", 2_000),
+    ("grpc.keepalive_timeout_ms", 2_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+    # A connection is tried for so long, not for the usual 20 s, and each time anew.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
 )
 
 _Send: TypeAlias = Callable[[NodeMessage], Awaitable[None]]
@@ -95,7 +103,8 @@ class Reporter:
             await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
-        pause_s = min(RETRY_S_MAX, RETRY_S_MIN * (1 << min(self._failures, 16)))
+        longest_s = RETRY_AWAY_S_MAX if self._welcomed_s is None else RETRY_S_MAX
+        pause_s = min(longest_s, RETRY_S_MIN * (1 << min(self._failures, 16)))
         self._failures += 1
         return pause_s * (0.5 + 0.5 * self._jitter())
 
@@ -130,6 +139,8 @@ class Reporter:
         """Tell the router everything, until that fails; return why it did."""
         try:
             await send(NodeHello(self._endpoint, self._node.identity.version))
+            if self._node.drain.is_draining:  # an inventory may take a while
+                await send(self._load())
             beat_due_s, is_draining = self._clock.now(), False
             while True:
                 await self._report_changes(send)

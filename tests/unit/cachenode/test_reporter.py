@@ -18,6 +18,7 @@ from hearthkv.core.block_io import WriteStatus
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.routing import (
+    DrainOrder,
     EventBatch,
     NodeEndpoint,
     NodeHello,
@@ -207,6 +208,28 @@ async def test_pauses_grow_while_streams_are_short(router, lasted_s: float, paus
             await servicer.orders.put(None)
             assert await reporter.pauses_s.get() == pytest.approx(pause_s)
         running.cancel()
+
+
+async def test_a_router_that_is_away_is_tried_every_second():
+    async with open_node({}) as rig, asyncio.TaskGroup() as tasks:
+        reporter = reporter_of(rig.node, "127.0.0.1:1", ManualClock())
+        running = tasks.create_task(reporter.run())
+        pauses_s = [await reporter.pauses_s.get() for _ in range(6)]
+        running.cancel()
+    assert pauses_s == pytest.approx([0.1, 0.2, 0.4, 0.5, 0.5, 0.5])
+
+
+async def test_a_node_that_is_about_to_leave_says_so_before_all_that_it_holds(router):
+    servicer, address = router
+    async with open_node({}) as rig, asyncio.TaskGroup() as tasks:
+        rig.node.drain.follow(DrainOrder())
+        reporter = reporter_of(rig.node, address, ManualClock())
+        running = tasks.create_task(reporter.run())
+        said = [await servicer.heard.get() for _ in range(3)]
+        running.cancel()
+    assert [type(message) for message in said] == [NodeHello, NodeLoad, SnapshotPart]
+    assert isinstance(said[1], NodeLoad)
+    assert said[1].is_draining
 
 
 async def welcomed(reporter: Reporter) -> None:
