@@ -154,6 +154,11 @@ class BlockingTurn:
         return self._turn.matched_tokens
 
     @property
+    def arriving_blocks(self) -> int:
+        """See `Turn.arriving_blocks`."""
+        return self._turn.arriving_blocks
+
+    @property
     def miss_reason(self) -> MissReason | None:
         """See `Turn.miss_reason`."""
         return self._turn.miss_reason

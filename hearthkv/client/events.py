@@ -11,6 +11,8 @@ from hearthkv.telemetry import Meters, MetricSpec
 METRICS = (
     MetricSpec("counter", "client_peer_failures_total", "Calls that found no router or node"),
     MetricSpec("counter", "client_corrupt_blocks_total", "Blocks whose checksum was wrong"),
+    MetricSpec("counter", "client_pulled_blocks_total", "Blocks loaded that another node sent"),
+    MetricSpec("counter", "client_pull_wait_seconds_total", "Seconds that loads waited for those"),
     MetricSpec(
         "counter", "client_loaded_blocks_total", "Blocks loaded and verified, by path", ("path",)
     ),
@@ -107,6 +109,22 @@ class LoadDecided:
     def count(self, meters: Meters) -> None:
         """Count it."""
         meters.add("client_load_decisions_total", verdict=self.decision.verdict.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalsAwaited:
+    """Blocks were loaded that another node had to send to the node first."""
+
+    LEVEL: ClassVar[int] = logging.DEBUG
+    address: str
+    blocks: int
+    awaited_s: float
+    """How long the load waited for them."""
+
+    def count(self, meters: Meters) -> None:
+        """Count the blocks and the waiting."""
+        meters.add("client_pulled_blocks_total", self.blocks)
+        meters.add("client_pull_wait_seconds_total", self.awaited_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,7 +296,7 @@ class HearthKV:
             return replace(seat, miss=MissReason.BYPASS), None
         node = self._node(route.node.address)
         if placed.is_matched:
-            return _matched(seat, route.matched), node
+            return _matched(_sourced(seat, route), route.matched), node
         return await self._match(prompt, seat, node), node
 
     async def _take_seat(
@@ -313,7 +313,7 @@ class HearthKV:
             matched = await node.match(query)
         except PeerError as error:
             return replace(seat, miss=miss_of(error))
-        return _matched(seat, matched.by_tier)
+        return _matched(replace(seat, arriving_blocks=matched.arriving_blocks), matched.by_tier)
 
     def _prompt(self, session_id: str, namespace: Namespace, tokens: Tokens) -> Prompt:
         session, spec = check_session_id(session_id), _spec_of(namespace)
@@ -371,6 +371,14 @@ def _route_query(prompt: Prompt, hint: CacheHint) -> RouteQuery:
         prompt_tokens=prompt.tokens,
         block_size=prompt.spec.block_size,
     )
+
+
+def _sourced(seat: Seat, route: Route) -> Seat:
+    """Note what is on its way: the router has ordered it from the first source."""
+    if not route.pull_from:
+        return seat
+    source = route.pull_from[0]
+    return replace(seat, arriving_blocks=source.blocks, source_address=source.node.address)
 
 
 def _matched(seat: Seat, matched: TierCounts) -> Seat:

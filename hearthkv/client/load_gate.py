@@ -117,6 +117,34 @@ def decide(
     return best.chosen(Verdict.PART if best.blocks else Verdict.NONE)
 
 
+def wait_limit_s(
+    rates: LoadRates, address: str, spec: NamespaceSpec, blocks: int, now_s: float
+) -> float:
+    """
+    Say how long to wait for the next of the blocks that arrive at a node.
+
+    Args:
+        rates: What is known of arrivals there, and of computing.
+        address: The node.
+        spec: What a block is.
+        blocks: Blocks that are still to come.
+        now_s: The time.
+
+    Returns:
+        What computing all of them would take, where a block arrives sooner than it is computed,
+        or that is not known; 0 where it does not; infinity where nobody told how long computing
+        takes.
+    """
+    prefill_rate = rates.prefill_rate(spec.namespace_id)
+    if prefill_rate is None:
+        return math.inf
+    block_s = spec.block_size / prefill_rate
+    rate = rates.arrival_rate(address, now_s, PROBE_AFTER_S)
+    if rate is not None and spec.block_bytes / rate > block_s:
+        return 0.0
+    return _limit_s(blocks * block_s)
+
+
 def runs_of_tiers(tiers: Iterable[Tier]) -> list[TierRun]:
     """Return the runs of blocks whose tiers are known one by one."""
     return [TierRun(tier, sum(1 for _ in group)) for tier, group in groupby(tiers)]

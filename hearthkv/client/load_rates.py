@@ -128,12 +128,26 @@ class SourceRates:
         self._last_s[tier] = now_s
 
 
+class _Arrivals:
+    """How fast blocks came to a node from other nodes."""
+
+    def __init__(self) -> None:
+        self.rates = Recent()
+        self.last_s = 0.0
+
+    def add(self, rate: float, now_s: float) -> None:
+        """Take a rate in, in bytes a second."""
+        self.rates.add(rate)
+        self.last_s = now_s
+
+
 class LoadRates:
     """The estimates of one client."""
 
     def __init__(self) -> None:
         self._prefill: _Known[bytes, Recent] = _Known()
         self._sources: _Known[Source, SourceRates] = _Known()
+        self._arrivals: _Known[str, _Arrivals] = _Known()
 
     def note_prefill(self, namespace_id: bytes, tokens: int, seconds: float) -> None:
         """Take note that an engine computed the KV of `tokens` tokens in `seconds`."""
@@ -144,6 +158,17 @@ class LoadRates:
         """Take note of a load; one that is too short to tell anything is passed over."""
         if sample.is_telling:
             self._sources.entry(source, SourceRates).add(sample, now_s)
+
+    def note_arrivals(self, address: str, size_bytes: int, seconds: float, now_s: float) -> None:
+        """Take note of how fast a node got blocks from another one; too few tell nothing."""
+        if size_bytes > 0 and (size_bytes >= SAMPLE_BYTES_MIN or seconds >= SAMPLE_S_MIN):
+            self._arrivals.entry(address, _Arrivals).add(size_bytes / max(seconds, 1e-9), now_s)
+
+    def arrival_rate(self, address: str, now_s: float, age_s_max: float) -> float | None:
+        """Bytes a second, of two the higher; None where nothing arrived in `age_s_max` seconds."""
+        arrivals = self._arrivals.get(address)
+        is_fresh = arrivals is not None and now_s - arrivals.last_s < age_s_max
+        return arrivals.rates.high if arrivals is not None and is_fresh else None
 
     def prefill_rate(self, namespace_id: bytes) -> float | None:
         """Tokens a second, of two the lower; None where no prefill was told of."""

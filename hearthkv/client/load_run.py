@@ -7,6 +7,7 @@ from hearthkv.client.load_rates import SAMPLE_S_MIN, ReadPath, ReadSample
 from hearthkv.client.outcome import Loaded, MissReason
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.core.pulls import PullQuery
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import Tier, TierCounts
 
@@ -36,6 +37,8 @@ class LoadQuery:
     """Seconds that the load may take."""
 
     on_progress: OnProgress | None = None
+    pull: PullQuery | None = None
+    """The part of the prompt that is held or arrives; None where nothing arrives."""
 
 
 class LoadRun:

@@ -10,6 +10,7 @@ import asyncio
 import math
 from dataclasses import dataclass
 
+from hearthkv.client.arriving_load import ArrivingLoad
 from hearthkv.client.attachments import Attachments
 from hearthkv.client.deadline import Deadline
 from hearthkv.client.direct_calls import is_stale
@@ -76,7 +77,17 @@ class Loader:
             self._telemetry.meters.set("client_prefill_tokens_per_second", rate)
 
     async def load(self, node: NodeClient, query: LoadQuery) -> Loaded:
-        """Load from a node what is worth it; whatever goes wrong is a miss with a reason (I5)."""
+        """
+        Load from a node what is worth it; whatever goes wrong is a miss with a reason (I5).
+
+        Where blocks are on their way to the node, those are waited for, too.
+        """
+        if query.pull is None or len(query.pull.keys) <= query.first_block:
+            return await self._load_held(node, query)
+        load = ArrivingLoad(node, query, self._load_held, self._rates, self._settings)
+        return await load.run()
+
+    async def _load_held(self, node: NodeClient, query: LoadQuery) -> Loaded:
         deadline = Deadline.after(node.calls.clock.now(), query.limit_s)
         run = LoadRun(query)
         try:

@@ -78,6 +78,9 @@ class Loaded:
     direct_blocks: int = 0
     """How many of them were read from the node's stores, and not through the node."""
 
+    pulled_blocks: int = 0
+    """How many of them the node did not hold when the turn began, and got from another node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:

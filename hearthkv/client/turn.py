@@ -16,6 +16,7 @@ from hearthkv.client.stats import ClientStats
 from hearthkv.core.block_key import TOKEN_BYTES, KeyChain, PackedKeys, Tokens, pack_tokens
 from hearthkv.core.errors import BadInputError, PeerError
 from hearthkv.core.namespace import NamespaceSpec
+from hearthkv.core.pulls import PullQuery
 from hearthkv.core.routing import PlacementReason
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import TierCounts
@@ -58,6 +59,11 @@ class Seat:
 
     matched: TierCounts = field(default_factory=TierCounts)
     miss: MissReason | None = None
+    arriving_blocks: int = 0
+    """Leading blocks that the node holds or gets from another node."""
+
+    source_address: str = ""
+    """Whom it gets them from; empty where only the node knows."""
 
 
 class Turn:
@@ -127,6 +133,16 @@ class Turn:
         return self.matched.total * self.block_size
 
     @property
+    def arriving_blocks(self) -> int:
+        """
+        Leading blocks that the node holds, or is getting from another node.
+
+        At least those that matched. `load_into` waits for them as far as the buffer has room,
+        and as long as that is faster than to compute them.
+        """
+        return max(self.matched.total, self._seat.arriving_blocks)
+
+    @property
     def miss_reason(self) -> MissReason | None:
         """Why nothing matched; None where something did."""
         return self._seat.miss
@@ -189,6 +205,7 @@ class Turn:
             view=view,
             limit_s=self._settings.read_s if deadline_s is None else deadline_s,
             on_progress=on_progress,
+            pull=self._pull(),
         )
         loaded = await self._loader.load(self._node, query)
         self._stats.count_load(loaded, self.block_size)
@@ -275,6 +292,21 @@ class Turn:
             with suppress(PeerError):  # the frame of the call took note
                 await self._node.end_turn(ended)
         return account
+
+    def _pull(self) -> PullQuery | None:
+        """What is on its way to the node; None where nothing is."""
+        blocks = min(self._seat.arriving_blocks, self._prompt_blocks)
+        if blocks <= self.matched.total:
+            return None
+        keys = self._prompt.keys.slice(0, blocks)
+        return PullQuery(
+            self._prompt.spec.namespace_id,
+            keys,
+            keys[blocks - 1],
+            self._seat.source_address,
+            self._prompt.session_id,
+            self._prompt.spec,
+        )
 
     def _wanted(
         self, buffer: ByteBuffer, first_block: int, blocks: int | None
