@@ -43,6 +43,12 @@ class Channels:
             self._channels[address] = aio.insecure_channel(address, options=_OPTIONS)
         return self._channels[address]
 
+    async def close_one(self, address: str) -> None:
+        """Close the channel to a peer that is not called any more; its calls are cancelled."""
+        channel = self._channels.pop(address, None)
+        if channel is not None:
+            await channel.close()
+
     async def close(self) -> None:
         """Close all channels; calls that are open end as cancelled."""
         channels = list(self._channels.values())

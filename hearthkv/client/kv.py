@@ -20,6 +20,7 @@ from hearthkv.client.outcome import MissReason, miss_of
 from hearthkv.client.peer_calls import PeerCalls
 from hearthkv.client.peers import Peers, check_address
 from hearthkv.client.router_client import RouterClient
+from hearthkv.client.router_names import RouterNames
 from hearthkv.client.routers import Routers
 from hearthkv.client.saver import Saver
 from hearthkv.client.settings import ClientSettings
@@ -65,8 +66,8 @@ def connect(
     Return a client. Nothing is contacted before it is used.
 
     Args:
-        routers: Addresses of the routers, in the order in which to ask them; none at all for
-            an engine that names its node in every turn.
+        routers: The routers, in the order in which to ask them: addresses, or DNS names that
+            may stand for several; none at all for an engine that names its node in every turn.
         settings: Deadlines and limits; None for the usual ones.
         telemetry: Where events go; None: to the log `hearthkv.client`, and to no metrics.
         clock: What tells the time; None: the machine's clock.
@@ -96,7 +97,7 @@ class HearthKV:
     ) -> None:
         self.stats = ClientStats()
         self._settings = settings
-        self._router_addresses = tuple(routers)
+        self._router_names = RouterNames(routers)
         self._channels = Channels()
         peers = Peers(settings.cooldown_s, settings.cooldown_s_max)
         self._calls = PeerCalls(peers, clock, telemetry)
@@ -134,6 +135,8 @@ class HearthKV:
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait({self._watch})
+        if self._routers is not None:
+            await self._routers.close()
         await self._saver.close()
         self._attachments.close()
         await self._channels.close()
@@ -325,14 +328,20 @@ class HearthKV:
         """The routers; the first call, inside the event loop, opens them and starts the watch."""
         self._check_open()
         if self._routers is None:
-            clients = [
-                RouterClient(address, self._channels.channel(address), self._calls, self._settings)
-                for address in self._router_addresses
-            ]
-            self._routers = Routers(clients, self._calls, self._settings.watch_retry_s)
-            if clients:
+            self._routers = Routers(
+                self._router_names,
+                self._router,
+                self._channels.close_one,
+                self._calls,
+                self._settings,
+            )
+            if self._router_names:
                 self._watch = asyncio.create_task(self._routers.watch(), name="hearthkv-watch")
         return self._routers
+
+    def _router(self, address: str) -> RouterClient:
+        channel = self._channels.channel(address)
+        return RouterClient(address, channel, self._calls, self._settings)
 
     def _node(self, address: str) -> NodeClient:
         self._check_open()

@@ -21,7 +21,11 @@ class ClientSettings:
     """
 
     route_s: float = 0.25
-    """Seconds that one router gets to choose a node. Paid once for a router that is gone."""
+    """Seconds that all routers together get to choose a node."""
+
+    hedge_s: float = 0.05
+    """Seconds after which the next router is asked as well, if the one before has not answered.
+    Paid once for a router that is gone; much shorter, and busy routers are asked for nothing."""
 
     match_s: float = 0.25
     """Seconds that a node gets to say what it holds, where no router said so."""

@@ -32,7 +32,7 @@ async def serving(
     port = server.add_insecure_port(address)
     await server.start()
     try:
-        yield f"127.0.0.1:{port}"
+        yield f"{address.rpartition(':')[0]}:{port}"
     finally:
         await server.stop(grace=None)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import grpc
@@ -10,7 +10,8 @@ import pytest
 
 from hearthkv.client.channels import Channels
 from hearthkv.client.outcome import MissReason
-from hearthkv.client.routers import Placed, Routers
+from hearthkv.client.router_names import RouterNames
+from hearthkv.client.routers import LATE_CALLS_MAX, Placed, Routers
 from hearthkv.core.block_key import SampledKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.errors import PeerRefusedError, PeerUnreachableError
@@ -39,11 +40,21 @@ def routers_at(
     channels: Channels,
     addresses: Sequence[str],
     clock: ManualClock | None = None,
-    route_s: float = 20,
+    directory: dict[str, list[str]] | None = None,
+    **limits: float,
 ) -> Routers:
-    calls, settings = calls_of(clock or ManualClock()), replace(PATIENT, route_s=route_s)
-    clients = [router_client(channels, address, settings, calls) for address in addresses]
-    return Routers(clients, calls, settings.watch_retry_s)
+    calls, settings = calls_of(clock or ManualClock()), replace(PATIENT, **limits)
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return (directory or {})[host]
+
+    return Routers(
+        RouterNames(addresses, resolve),
+        lambda address: router_client(channels, address, settings, calls),
+        channels.close_one,
+        calls,
+        settings,
+    )
 
 
 @asynccontextmanager
@@ -77,10 +88,115 @@ async def test_a_router_that_stalls_is_asked_once_until_its_cooldown_is_over(cha
         routers = routers_at(channels, [first, second], clock, route_s=0.5)
         for _ in range(3):
             assert node_of(await routers.place(QUERY)) == "b"
+        await until(lambda: not routers._late)  # it had its time
+        assert node_of(await routers.place(QUERY)) == "b"
         assert stalled.calls["Route"] == 1
         del stalled.troubles["Route"]
         clock.advance(1.0)
         assert node_of(await routers.place(QUERY)) == "a"
+
+
+async def test_a_router_that_hangs_leaves_the_others_their_share_of_the_time(channels: Channels):
+    """All of `route_s` is for all of them, and the turn goes where the second one says."""
+    hanging = [FakeRouter(A), FakeRouter(A)]
+    for router in hanging:
+        router.troubles["Route"] = Stall()
+    async with AsyncExitStack() as stack:
+        addresses = [
+            await stack.enter_async_context(serving(router)) for router in (*hanging, FakeRouter(B))
+        ]
+        routers = routers_at(channels, addresses, route_s=2.0, hedge_s=100.0)
+        assert node_of(await routers.place(QUERY)) == "b"
+        await routers.close()
+
+
+async def test_where_all_routers_hang_the_last_list_decides_in_time(channels: Channels):
+    router = FakeRouter(A)
+    router.troubles["Route"] = Stall()
+    async with serving(router) as first:
+        routers = routers_at(channels, [first], route_s=0.2)
+        routers.view.replace([NodeEndpoint(NodeId("v"), "127.0.0.1:7509")])
+        assert node_of(await routers.place(QUERY)) == "v"
+        await routers.close()
+
+
+async def test_a_router_that_owes_an_answer_is_asked_last(channels: Channels):
+    slow, well = FakeRouter(A), FakeRouter(B)
+    slow.troubles["Route"] = Stall()
+    async with serving(slow) as first, serving(well) as second:
+        routers = routers_at(channels, [first, second], hedge_s=0.05)
+        for _ in range(3):
+            assert node_of(await routers.place(QUERY)) == "b"
+        assert (slow.calls["Route"], well.calls["Route"]) == (1, 3)
+        await routers.close()
+        assert slow.troubles["Route"].begun.is_set()
+
+
+async def test_calls_that_are_left_behind_are_few(channels: Channels):
+    slow = FakeRouter(A)
+    slow.troubles["Route"] = Stall()
+    async with serving(slow) as address:
+        routers = routers_at(channels, [address], route_s=0.05)
+        client = routers._clients[0]
+        tasks = [asyncio.create_task(client.route(QUERY)) for _ in range(LATE_CALLS_MAX + 2)]
+        routers._leave_behind(dict.fromkeys(tasks, client))
+        await asyncio.wait(tasks)
+        assert sum(task.cancelled() for task in tasks) == 2
+        assert routers._late == {}
+
+
+async def test_a_name_stands_for_all_routers_that_have_it(channels: Channels):
+    async with serving(FakeRouter(B), "127.0.0.2:0") as address:
+        port = address.rpartition(":")[2]
+        directory = {"routers": ["127.0.0.1", "127.0.0.2"]}  # nobody listens on the first
+        routers = routers_at(channels, [f"routers:{port}"], directory=directory)
+        assert node_of(await routers.place(QUERY)) == "b"
+        await routers.close()
+
+
+async def test_a_name_is_resolved_anew_when_a_router_fails(channels: Channels):
+    directory = {"router": ["127.0.0.3"]}
+    async with serving(FakeRouter(B), "127.0.0.2:0") as address:
+        port = address.rpartition(":")[2]
+        routers = routers_at(channels, [f"router:{port}"], directory=directory)
+        assert await routers.place(QUERY) is MissReason.NO_ROUTER
+        directory["router"] = ["127.0.0.2"]
+        routers._resolved_s = None
+        await routers.place(QUERY)  # fails once more, and has the name resolved
+        await until(lambda: routers._resolving is None or routers._resolving.done())
+        assert node_of(await routers.place(QUERY)) == "b"
+        assert [client.address for client in routers._clients] == [f"127.0.0.2:{port}"]
+        assert list(channels._channels) == [f"127.0.0.2:{port}"]
+        await routers.close()
+
+
+async def test_a_resolver_that_hangs_costs_no_more_than_a_router(channels: Channels):
+    asked = 0
+
+    async def hang(host: str, port: int) -> list[str]:
+        nonlocal asked
+        asked += 1
+        await asyncio.Event().wait()
+        return []
+
+    routers = routers_at(channels, ["routers:7400"], route_s=0.05)
+    routers._names = RouterNames(["routers:7400"], hang)
+    for _ in range(2):
+        assert await routers.place(QUERY) is MissReason.NO_ROUTER
+    assert asked == 1
+    await routers.close()
+
+
+async def test_the_watch_leaves_a_router_that_fails_a_turn(channels: Channels):
+    first_router, second_router = FakeRouter(A), FakeRouter(B)
+    async with serving(first_router) as first, serving(second_router) as second:
+        routers = routers_at(channels, [first, second], route_s=0.2)
+        async with watching(routers):
+            await until(lambda: routers.view.nodes)
+            first_router.troubles["Route"] = Stall()
+            assert node_of(await routers.place(QUERY)) == "b"
+            await until(lambda: [node.node_id for node in routers.view.nodes] == ["b"])
+        await routers.close()
 
 
 async def test_nobody_to_ask_is_a_miss(channels: Channels):
