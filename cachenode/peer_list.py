@@ -6,11 +6,10 @@ from hearthkv.client.channels import Channels
 from hearthkv.client.peer_calls import PeerCalls
 from hearthkv.client.peers import Peers
 from hearthkv.client.router_client import RouterClient
-from hearthkv.client.routers import Routers
 from hearthkv.client.settings import ClientSettings
 from hearthkv.core.address import check_host_port
 from hearthkv.core.clock import Clock
-from hearthkv.core.errors import BadRequestError
+from hearthkv.core.errors import BadRequestError, PeerError, PeerUnreachableError
 from hearthkv.core.routing import NodeEndpoint, NodeState
 from hearthkv.core.session_id import NodeId
 from hearthkv.telemetry import NoMeters, Telemetry
@@ -35,11 +34,10 @@ class PeerList:
         settings = ClientSettings()
         peers = Peers(settings.cooldown_s, settings.cooldown_s_max)
         calls = PeerCalls(peers, clock, telemetry.with_meters(NoMeters()))
-        clients = [
+        self._routers = [
             RouterClient(address, self._channels.channel(address), calls, settings)
             for address in addresses
         ]
-        self._routers = Routers(clients, calls, settings.watch_retry_s)
 
     async def find(self) -> Sequence[NodeEndpoint]:
         """
@@ -48,8 +46,15 @@ class PeerList:
         Raises:
             PeerError: If no router answers.
         """
-        nodes = await self._routers.ask_one(lambda router: router.list_nodes())
-        return [node.endpoint for node in nodes if self._takes_sessions(node.endpoint)]
+        last_error: PeerError = PeerUnreachableError("no router is named, must be one at least")
+        for router in self._routers:
+            try:
+                nodes = await router.list_nodes()
+            except PeerError as error:
+                last_error = error
+            else:
+                return [node.endpoint for node in nodes if self._takes_sessions(node.endpoint)]
+        raise last_error
 
     async def close(self) -> None:
         """Close the connections to the routers."""

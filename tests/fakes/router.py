@@ -28,6 +28,7 @@ class FakeRouter(RouterServicer):
         self.nodes = list(nodes)
         self.matched_blocks = matched_blocks
         self.reason = router_pb2.PLACEMENT_REASON_SESSION
+        self.pull_from: list[router_pb2.PullSource] = []
         self.calls: Counter[str] = Counter()
         self.troubles: dict[str, Stall | Fail] = {}
         self.last_route: router_pb2.RouteRequest | None = None
@@ -46,6 +47,7 @@ class FakeRouter(RouterServicer):
             matched_by_tier=matched if self.matched_blocks else [],
             home_node_id=self.nodes[-1].node_id,
             reason=self.reason,
+            pull_from=self.pull_from,
         )
 
     async def Lookup(self, request, context):  # noqa: N802

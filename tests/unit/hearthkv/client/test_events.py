@@ -2,6 +2,7 @@
 
 from hearthkv.client.events import (
     METRICS,
+    ArrivalsAwaited,
     BlocksLoaded,
     BlocksTaken,
     CorruptBlockDropped,
@@ -45,6 +46,9 @@ def test_the_metrics_that_are_moved_are_declared():
     LoadDecided(source, 5, Decision(3, 1.0, Verdict.PART)).count(meters)
     BlocksLoaded("a:1", ReadPath.DIRECT, 3, 3000, 0.1).count(meters)
     BlocksTaken("a:1", ReadPath.STREAM, 4, 2).count(meters)
+    ArrivalsAwaited("a:1", 7, 0.5).count(meters)
+    assert meters.value("client_pulled_blocks_total") == 7
+    assert meters.value("client_pull_wait_seconds_total") == 0.5
     assert meters.value("client_direct_refusals_total") == 1
     assert meters.value("client_load_decisions_total", verdict="part") == 1
     assert meters.value("client_loaded_blocks_total", path="direct") == 3

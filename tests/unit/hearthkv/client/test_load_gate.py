@@ -18,6 +18,7 @@ from hearthkv.client.load_gate import (
     decide,
     runs_of_counts,
     runs_of_tiers,
+    wait_limit_s,
 )
 from hearthkv.client.load_rates import LoadRates, ReadPath, ReadSample, Source
 from hearthkv.core.namespace import NamespaceSpec
@@ -187,3 +188,33 @@ def test_blocks_of_one_tier_that_follow_each_other_are_one_run():
         TierRun(SSD, 1),
         TierRun(DRAM, 1),
     ]
+
+
+def arriving(rates: LoadRates, mib_s: float) -> LoadRates:
+    """Add what is known of arrivals: MiB, so blocks, a second."""
+    rates.note_arrivals("a:1", MIB, 1 / mib_s, 0.0)
+    return rates
+
+
+def limit_s(rates: LoadRates, blocks: int, now_s: float = 0.0) -> float:
+    return wait_limit_s(rates, "a:1", SPEC, blocks, now_s)
+
+
+def test_arrivals_are_waited_for_as_long_as_it_takes_where_computing_is_not_known():
+    assert limit_s(LoadRates(), 5) == math.inf
+
+
+def test_unknown_arrivals_are_waited_for_as_long_as_computing_takes():
+    assert limit_s(known(blocks_s=10), 5) == pytest.approx(0.5)
+    assert limit_s(known(blocks_s=1000), 5) == LIMIT_S_MIN
+
+
+def test_arrivals_that_are_slower_than_computing_are_not_waited_for():
+    assert limit_s(arriving(known(blocks_s=10), 9), 5) == 0.0
+    assert limit_s(arriving(known(blocks_s=10), 11), 5) == pytest.approx(0.5)
+
+
+def test_a_slow_moment_of_arrivals_is_forgotten():
+    rates = arriving(known(blocks_s=10), 9)
+    assert limit_s(rates, 5, PROBE_AFTER_S - 1) == 0.0
+    assert limit_s(rates, 5, PROBE_AFTER_S) == pytest.approx(0.5)

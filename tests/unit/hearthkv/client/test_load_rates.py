@@ -146,3 +146,18 @@ def test_what_is_remembered_has_a_maximum():
         rates.note_read(Source("1", ReadPath.DIRECT), read(MIB, 1.0), 0.0)
     assert rates.source(Source("0", ReadPath.DIRECT)) is None
     assert rates.source(Source("1", ReadPath.DIRECT)) is not None
+
+
+def test_arrivals_are_known_by_node_and_the_higher_of_two_counts():
+    rates = LoadRates()
+    rates.note_arrivals("a:1", 10_000_000, 1.0, 0.0)
+    rates.note_arrivals("a:1", 20_000_000, 1.0, 1.0)
+    assert rates.arrival_rate("a:1", 2.0, 30.0) == 20_000_000
+    assert rates.arrival_rate("b:1", 2.0, 30.0) is None
+
+
+@pytest.mark.parametrize(("size_bytes", "seconds"), [(0, 5.0), (1000, 0.001)], ids=["none", "few"])
+def test_too_few_arrivals_tell_nothing(size_bytes: int, seconds: float):
+    rates = LoadRates()
+    rates.note_arrivals("a:1", size_bytes, seconds, 0.0)
+    assert rates.arrival_rate("a:1", 0.0, 30.0) is None
