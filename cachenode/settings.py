@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
+from hearthkv.core.address import check_host_port
 from hearthkv.core.errors import BadInputError, SettingsError
 from hearthkv.core.log_level import check_log_level
 from hearthkv.core.session_id import check_node_id
@@ -101,6 +102,11 @@ class CacheNodeSettings:
             check_node_id(self.node_id)
         except BadInputError as error:
             raise SettingsError(str(error)) from error
+        for router in self.routers:
+            try:
+                check_host_port(router)
+            except BadInputError as error:
+                raise SettingsError(f"one of routers: {error}") from error
         for name in ("weight", "store_timeout_s", "pull_stall_s", "pull_s"):
             value = getattr(self, name)
             if not 0 < value < math.inf:

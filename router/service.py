@@ -27,6 +27,7 @@ from hearthkv.v1 import membership_pb2, membership_pb2_grpc, router_pb2, router_
 from router import events
 from router.cluster import Cluster
 from router.node_watch import NodeStream, NodeWatch
+from router.pieces import pieces_of
 
 SERVICE_NAMES = ("hearthkv.v1.Router", "hearthkv.v1.Membership")
 
@@ -187,7 +188,9 @@ class MembershipService(membership_pb2_grpc.MembershipServicer):
         """Take in what the node says, to the end; return what was wrong with it, if anything."""
         try:
             async for request in requests:
-                self._watch.hear(stream, membership_codec.decode_node_message(request))
+                for piece in pieces_of(membership_codec.decode_node_message(request)):
+                    self._watch.hear(stream, piece)
+                    await asyncio.sleep(0)  # turns are placed meanwhile, whatever a node sends
         except HearthKVError as error:
             return error
         return None

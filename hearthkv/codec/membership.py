@@ -27,7 +27,10 @@ from hearthkv.core.session_id import check_node_id, check_session_id
 from hearthkv.v1 import membership_pb2 as pb2
 
 SNAPSHOT_KEYS_MAX = 65_536
-"""Keys in one part of a snapshot, and in one event."""
+"""Keys in one part of a snapshot."""
+
+BATCH_KEYS_MAX = 16_384
+"""Keys in one message of events: a router takes them in at once."""
 
 
 def decode_node_message(message: pb2.JoinRequest) -> NodeMessage:
@@ -43,8 +46,7 @@ def decode_node_message(message: pb2.JoinRequest) -> NodeMessage:
     if kind == "snapshot":
         return _decode_snapshot(message.snapshot)
     if kind == "events":
-        events = tuple(_decode_event(event) for event in message.events.events)
-        return EventBatch(message.events.sequence, events)
+        return _decode_events(message.events)
     if kind == "heartbeat":
         beat = message.heartbeat
         tiers = tuple(block.decode_usage(usage) for usage in beat.tiers)
@@ -170,6 +172,14 @@ def _encode_snapshot(part: SnapshotPart) -> pb2.SnapshotPart:
     return message
 
 
+def _decode_events(message: pb2.BlockEvents) -> EventBatch:
+    events = tuple(_decode_event(event) for event in message.events)
+    keys = sum(len(event.keys) for event in events)
+    if keys > BATCH_KEYS_MAX:
+        raise BadRequestError(f"events have {keys} keys, must be <= {BATCH_KEYS_MAX}")
+    return EventBatch(message.sequence, events)
+
+
 def _decode_event(event: pb2.BlockEvent) -> BlockEvent:
     if event.kind == pb2.BLOCK_EVENT_KIND_STORED:
         tier = block.decode_tier(event.tier)
@@ -177,9 +187,7 @@ def _decode_event(event: pb2.BlockEvent) -> BlockEvent:
         tier = None
     else:
         raise BadRequestError(f"event kind is {event.kind}, must be STORED (1) or REMOVED (2)")
-    return BlockEvent(
-        check_namespace_id(event.namespace_id), _bounded(block.decode_keys(event.keys)), tier
-    )
+    return BlockEvent(check_namespace_id(event.namespace_id), block.decode_keys(event.keys), tier)
 
 
 def _encode_event(event: BlockEvent) -> pb2.BlockEvent:

@@ -16,6 +16,8 @@ def test_the_defaults_are_possible_and_stay_on_this_machine():
     ("field", "value", "text"),
     [
         ("node_id", "a b", "node_id is 'a b', must be 1 to 128"),
+        ("routers", ["a:1", "foo"], "one of routers: address is 'foo', must be host:port"),
+        ("routers", ["unix:/a"], "one of routers: address is 'unix:/a', must be host:port"),
         ("weight", 0.0, "weight is 0.0, must be > 0"),
         ("weight", float("nan"), "weight is nan, must be > 0"),
         ("store_timeout_s", float("inf"), "store_timeout_s is inf, must be > 0"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hearthkv.codec import membership
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.errors import BadInputError, BadRequestError
-from hearthkv.core.routing import SnapshotPart
+from hearthkv.core.routing import EventBatch, SnapshotPart
 from hearthkv.v1 import block_pb2
 from hearthkv.v1 import membership_pb2 as pb2
 from tests.unit.hearthkv.codec import samples
@@ -65,19 +65,19 @@ def test_an_event_of_an_unknown_kind_is_refused(kind):
         membership.decode_node_message(pb2.JoinRequest(events=events))
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        pb2.JoinRequest(snapshot=pb2.SnapshotPart(namespace_id=bytes(16), tier=2, keys=TOO_MANY)),
-        pb2.JoinRequest(
-            events=pb2.BlockEvents(
-                events=[pb2.BlockEvent(kind=2, namespace_id=bytes(16), keys=TOO_MANY)]
-            )
-        ),
-    ],
-    ids=["snapshot", "event"],
-)
-def test_more_keys_than_a_part_may_have_are_refused(message):
+def test_events_of_more_keys_than_a_router_takes_in_at_once_are_refused():
+    half = block_pb2.PackedKeys(keys=bytes(16 * (membership.BATCH_KEYS_MAX // 2)), key_width=16)
+    event = pb2.BlockEvent(kind=2, namespace_id=bytes(16), keys=half)
+    whole = pb2.JoinRequest(events=pb2.BlockEvents(sequence=1, events=[event, event]))
+    assert isinstance(membership.decode_node_message(whole), EventBatch)
+    more = pb2.JoinRequest(events=pb2.BlockEvents(sequence=1, events=[event, event, event]))
+    with pytest.raises(BadRequestError, match="events have 24576 keys, must be <= 16384"):
+        membership.decode_node_message(more)
+
+
+def test_more_keys_than_a_part_may_have_are_refused():
+    part = pb2.SnapshotPart(namespace_id=bytes(16), tier=2, keys=TOO_MANY)
+    message = pb2.JoinRequest(snapshot=part)
     with pytest.raises(BadRequestError, match="message has 65537 keys, must be <= 65536"):
         membership.decode_node_message(message)
 
