@@ -23,6 +23,7 @@ from cachenode.events import (
 )
 from cachenode.hit_counts import HitCounts
 from cachenode.move_events import show_uncached
+from cachenode.node_loads import NodeLoads
 from cachenode.peer_nodes import OpenPeer, PeerNodes
 from cachenode.puller import Puller, PullLimits
 from cachenode.recovery import Recovery
@@ -30,7 +31,6 @@ from cachenode.store import BlockStore
 from cachenode.store_watch import StoreWatch
 from cachenode.tier_mover import TierMover
 from cachenode.tier_stores import TierStores
-from cachenode.turn_loads import BLOCK_SIZE, TurnLoads
 from hearthkv.core.block_io import (
     BlockChunk,
     DropTarget,
@@ -45,11 +45,10 @@ from hearthkv.core.block_io import (
     WriteStart,
     WriteStatus,
 )
-from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import Clock
 from hearthkv.core.direct_path import Located, LocateQuery, Reservation, ReserveQuery
 from hearthkv.core.pulls import Lineage, LineageQuery
-from hearthkv.core.session_id import NodeId, SessionId
+from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier, TierUsage
 from hearthkv.core.turn_end import EndedTurn
 from hearthkv.telemetry import Telemetry
@@ -152,31 +151,13 @@ class CacheNode:
         self._direct_writer = DirectWriter(
             catalog, self._stores, clock=clock, tasks=tasks, telemetry=telemetry
         )
-        self._loads = TurnLoads()
-        pull_limits = pull_limits or PullLimits()
-        open_peer = open_peer or PeerNodes(clock, pull_limits.stall_s, telemetry).open
-        self.pulls = Puller(
-            catalog,
-            self._writer,
-            open_peer=open_peer,
-            own_addresses=frozenset({identity.address}),
-            limits=pull_limits,
-            clock=clock,
-            tasks=tasks,
-            telemetry=telemetry,
-        )
+        self._loads = NodeLoads(catalog, clock)
+        limits = pull_limits or PullLimits()
+        open_peer = open_peer or PeerNodes(clock, limits.stall_s, telemetry).open
+        self.pulls = self._new_pulls(limits, open_peer)
         """What it fetches from other nodes."""
 
-        self.drain = Drain(
-            catalog,
-            own_address=identity.address,
-            open_peer=open_peer,
-            find_peers=find_peers,
-            is_busy=self._is_busy,
-            clock=clock,
-            tasks=tasks,
-            telemetry=telemetry,
-        )
+        self.drain = self._new_drain(open_peer, find_peers)
         """What it hands to other nodes, once it is to leave."""
 
     async def start(self) -> None:
@@ -201,11 +182,11 @@ class CacheNode:
     @property
     def uncached_tokens(self) -> int:
         """Prompt tokens of turns under way that the engine beside the node has to compute."""
-        return self._loads.tokens(self._clock.now())
+        return self._loads.tokens
 
     def match(self, query: MatchQuery) -> Matched:
         """Count the leading blocks of a prompt that are held, by tier, and those to come."""
-        self._begin_turn(query.session_id, query.namespace_id, query.keys)
+        self._loads.ask(query.session_id, query.namespace_id, query.keys)
         by_tier = self.catalog.match(query.namespace_id, query.keys)
         arriving = self.pulls.arriving_blocks(query.namespace_id, query.keys, by_tier.total)
         return Matched(by_tier, arriving)
@@ -221,7 +202,7 @@ class CacheNode:
 
         Trouble with a store is such a reason, and never an error (I5).
         """
-        self._begin_turn(query.session_id, query.namespace_id, query.keys, query.first_block)
+        self._loads.ask(query.session_id, query.namespace_id, query.keys, query.first_block)
         with self._call():
             async with aclosing(self._reader.read(query)) as steps:
                 async for step in steps:
@@ -238,13 +219,12 @@ class CacheNode:
         """
         with self._call():
             statuses = await self._writer.write(start, chunks)
-        if start.session_id is not None:
-            self._loads.compute(start.session_id, len(statuses))
+        self._loads.compute(start.session_id, len(statuses))
         return statuses
 
     def locate(self, query: LocateQuery) -> Located:
         """Say where the longest held run of blocks lies, to a caller who reads it directly."""
-        self._begin_turn(query.session_id, query.namespace_id, query.keys, query.first_block)
+        self._loads.ask(query.session_id, query.namespace_id, query.keys, query.first_block)
         return self._direct_reader.locate(query)
 
     def reserve(self, query: ReserveQuery) -> Reservation:
@@ -254,8 +234,7 @@ class CacheNode:
         Raises:
             BadInputError: If the namespace is known with another size.
         """
-        if query.start.session_id is not None:
-            self._loads.compute(query.start.session_id, len(query.keys))
+        self._loads.compute(query.start.session_id, len(query.keys))
         return self._direct_writer.reserve(query)
 
     async def commit(self, reservation_id: str) -> list[WriteStatus]:
@@ -353,26 +332,28 @@ class CacheNode:
             self._measure_at_s = self._clock.now() + MEASURE_S
             self._measure()
 
-    def _is_busy(self) -> bool:
-        return self.calls_in_flight > 0 or self._loads.turns(self._clock.now()) > 0
+    def _new_pulls(self, limits: PullLimits, open_peer: OpenPeer) -> Puller:
+        return Puller(
+            self.catalog,
+            self._writer,
+            open_peer=open_peer,
+            own_addresses=frozenset({self.identity.address}),
+            limits=limits,
+            clock=self._clock,
+            tasks=self._tasks,
+            telemetry=self._telemetry,
+        )
 
-    def _begin_turn(
-        self,
-        session_id: SessionId | None,
-        namespace_id: bytes,
-        keys: PackedKeys,
-        first_block: int = 0,
-    ) -> None:
-        """Take note of what a turn asks for, where it says whose turn it is."""
-        if session_id is None:
-            return
-        spec = self.catalog.spec_of(namespace_id)
-        self._loads.ask(
-            session_id,
-            asked_blocks=first_block + len(keys),
-            held_blocks=first_block + self.catalog.held_blocks(namespace_id, keys),
-            block_size=spec.block_size if spec else BLOCK_SIZE,
-            now=self._clock.now(),
+    def _new_drain(self, open_peer: OpenPeer, find_peers: FindPeers) -> Drain:
+        return Drain(
+            self.catalog,
+            own_address=self.identity.address,
+            open_peer=open_peer,
+            find_peers=find_peers,
+            is_busy=lambda: self.calls_in_flight > 0 or self._loads.turns > 0,
+            clock=self._clock,
+            tasks=self._tasks,
+            telemetry=self._telemetry,
         )
 
     def _lift_due(self) -> int:

@@ -92,12 +92,7 @@ async def running(
     server = new_server(settings.calls_max)
     async with AsyncExitStack() as closing:
         address = bind(server, settings.listen)
-        identity = NodeIdentity(
-            node_id=NodeId(settings.node_id),
-            epoch=secrets.randbits(64),
-            version=__version__,
-            address=settings.advertise or address,
-        )
+        identity = _new_identity(settings, settings.advertise or address)
         metrics_address = _open_metrics(settings, meters, closing)
         stores = await _open_stores(settings, kv_cache, identity, closing)
         peers = PeerList(settings.routers, identity.node_id, clock=clock, telemetry=telemetry)
@@ -148,6 +143,15 @@ async def running(
             for report in reporting:
                 report.cancel()
             await health.stopping()
+
+
+def _new_identity(settings: CacheNodeSettings, address: str) -> NodeIdentity:
+    return NodeIdentity(
+        node_id=NodeId(settings.node_id),
+        epoch=secrets.randbits(64),
+        version=__version__,
+        address=address,
+    )
 
 
 def _pull_limits(settings: CacheNodeSettings) -> PullLimits:

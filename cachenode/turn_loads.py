@@ -11,9 +11,6 @@ TURN_S: Final = 60.0
 
 SESSIONS_MAX: Final = 65_536
 
-BLOCK_SIZE: Final = 16
-"""Tokens of a block of a namespace that is not known yet, for nothing of it is held."""
-
 
 @dataclass(slots=True)
 class _Load:

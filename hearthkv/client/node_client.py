@@ -42,7 +42,7 @@ from hearthkv.core.block_io import (
     WriteStep,
 )
 from hearthkv.core.errors import BadInputError, PeerContractError, PeerTimeoutError
-from hearthkv.core.pulls import Lineage, LineageQuery, PullQuery
+from hearthkv.core.pulls import Lineage, LineageQuery, PullProgress, PullQuery
 from hearthkv.core.turn_end import EndedTurn
 from hearthkv.v1.cache_node_pb2_grpc import CacheNodeStub
 
@@ -165,7 +165,12 @@ class NodeClient:
             limit_s: Seconds after which the call ends, however far it has come.
         """
         call = self._stub.Pull(pulls_codec.encode_pull_request(query), timeout=limit_s)
-        return PullCall(self.address, call, self.calls)
+
+        async def next_progress() -> PullProgress | None:
+            message = await next_message(call)
+            return None if message is None else pulls_codec.decode_pull_response(message)
+
+        return PullCall(self.address, next_progress, call.cancel, self.calls)
 
     async def lineage(self, query: LineageQuery) -> Lineage:
         """Ask for the keys of the prefix that ends in a block; none where it is not held."""

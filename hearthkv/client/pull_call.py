@@ -1,17 +1,12 @@
 """A call that has a node fetch a prefix from another node, and tells how far it is. Not pure."""
 
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from hearthkv.client.peer_calls import PeerCalls, next_message
-from hearthkv.codec.pulls import decode_pull_response
+from hearthkv.client.peer_calls import PeerCalls
 from hearthkv.core.errors import PeerContractError
 from hearthkv.core.pulls import PullProgress
-
-if TYPE_CHECKING:  # named in annotations only
-    from grpc import aio
-
-    from hearthkv.v1 import cache_node_pb2 as pb2
 
 
 class PullCall:
@@ -20,18 +15,21 @@ class PullCall:
 
     Args:
         address: The node that fetches.
-        call: The stream of its answers.
+        next_progress: Gives its next answer; None where there is none.
+        cancel: Ends the call.
         calls: The frame of calls to peers.
     """
 
     def __init__(
         self,
         address: str,
-        call: "aio.UnaryStreamCall[pb2.PullRequest, pb2.PullResponse]",
+        next_progress: Callable[[], Awaitable[PullProgress | None]],
+        cancel: Callable[[], object],
         calls: PeerCalls,
     ) -> None:
         self._address = address
-        self._call = call
+        self._next_progress = next_progress
+        self._cancel = cancel
         self._calls = calls
 
     def __enter__(self) -> Self:
@@ -53,11 +51,11 @@ class PullCall:
             PeerError: If the node does not do its part, or the call's time is over.
         """
         with self._calls.call(self._address):
-            message = await next_message(self._call)
-            if message is None:
+            progress = await self._next_progress()
+            if progress is None:
                 raise PeerContractError("pull ends without a reason, must give one")
-            return decode_pull_response(message)
+            return progress
 
     def close(self) -> None:
         """Wait no longer; the pull goes on where others want it."""
-        self._call.cancel()
+        self._cancel()

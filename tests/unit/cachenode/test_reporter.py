@@ -14,7 +14,7 @@ from cachenode.events import METRICS
 from cachenode.node import CacheNode
 from cachenode.reporter import STEADY_S, Reporter
 from hearthkv.codec.membership import decode_node_message, encode_router_message
-from hearthkv.core.block_io import WriteStatus
+from hearthkv.core.block_io import MatchQuery, WriteStatus
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.routing import (
@@ -25,12 +25,14 @@ from hearthkv.core.routing import (
     NodeLoad,
     NodeMessage,
     PrefetchOrder,
+    PullOrder,
     ResyncOrder,
     RouterMessage,
+    SessionMoved,
     SnapshotPart,
     Welcome,
 )
-from hearthkv.core.session_id import NodeId
+from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier
 from hearthkv.metrics import PrometheusMeters
 from hearthkv.telemetry import Telemetry
@@ -179,6 +181,50 @@ async def test_a_prefetch_order_is_followed(router):
         await servicer.next(SnapshotPart)  # so the order before it was followed
         await rig.node.settle()
         assert rig.blocks() == (2, 0)
+
+
+async def test_a_pull_order_is_followed(router):
+    servicer, address = router
+    async with reporting(address) as (rig, _):
+        await servicer.next(SnapshotPart)
+        tip = prompt(2)[-1]
+        await servicer.orders.put(PullOrder(SPEC.namespace_id, tip, 2, "unix:/not/for/peers"))
+        await servicer.orders.put(ResyncOrder(1, 2))
+        await servicer.next(SnapshotPart)  # so the order before it was followed
+        assert rig.meters.value("cachenode_pulls_total", outcome="unavailable") == 1
+
+
+async def test_a_drain_order_is_followed_and_told_at_once(router):
+    servicer, address = router
+    async with reporting(address):  # whose clock stands still
+        assert not (await servicer.next(NodeLoad)).is_draining
+        await servicer.orders.put(DrainOrder())
+        assert (await servicer.next(NodeLoad)).is_draining
+        await servicer.orders.put(DrainOrder(is_cancelled=True))
+        assert not (await servicer.next(NodeLoad)).is_draining
+
+
+async def test_sessions_that_moved_are_told_and_told_again_on_a_new_stream(router):
+    servicer, address = router
+    moved = SessionMoved(SessionId("s"), NodeId("node-b"))
+    async with reporting(address) as (rig, _):
+        await servicer.next(SnapshotPart)
+        rig.node.drain.moved.add(moved.session_id, moved.node_id)
+        assert await servicer.next(SessionMoved) == moved
+        await servicer.orders.put(None)
+        await servicer.next(NodeHello)
+        assert await servicer.next(SessionMoved) == moved
+
+
+async def test_a_heartbeat_says_what_the_engine_has_to_compute(router):
+    servicer, address = router
+    clock = ManualClock()
+    async with reporting(address, clock) as (rig, _):
+        assert (await servicer.next(NodeLoad)).uncached_tokens == 0
+        keys = PackedKeys.join(prompt(9))
+        rig.node.match(MatchQuery(SPEC.namespace_id, keys, SessionId("s")))
+        clock.advance(1.0)
+        assert (await servicer.next(NodeLoad)).uncached_tokens == 9 * 16
 
 
 async def test_a_stream_that_breaks_is_opened_anew(router, caplog):

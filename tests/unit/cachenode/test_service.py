@@ -10,6 +10,7 @@ from grpc import aio
 
 from cachenode.service import CacheNodeService, add_to_server
 from hearthkv.codec import cache_node as codec
+from hearthkv.codec import pulls as pulls_codec
 from hearthkv.codec.block import chunks_of
 from hearthkv.codec.block_stream import WRITE_METHOD
 from hearthkv.codec.status import decode_reason
@@ -22,7 +23,9 @@ from hearthkv.core.block_io import (
     WriteStatus,
 )
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.pulls import Lineage, LineageQuery, PullEnd, PullProgress, PullQuery
 from hearthkv.core.tier import Tier
+from hearthkv.v1 import cache_node_pb2 as pb2
 from hearthkv.v1 import cache_node_pb2_grpc
 from tests.memory_store import MemoryStore
 from tests.node_rig import SPEC, Rig, header_of, open_node, payload_of, prompt
@@ -131,6 +134,50 @@ async def test_small_blocks_may_be_written_together(node):
     assert codec.decode_write_response(answer) == [WriteStatus.STORED] * 9
     assert answer.takes_chunks
     assert rig.match(keys) == 9
+
+
+async def test_a_pull_over_the_wire_ends_with_a_reason(node):
+    rig, stub = node
+    await rig.write(prompt(3))
+    held = PullQuery(SPEC.namespace_id, PackedKeys(b""), prompt(3)[-1])
+    unknown = PullQuery(SPEC.namespace_id, PackedKeys.join(prompt(5)), prompt(5)[-1])
+    for query, last in (
+        (held, PullProgress(3, 0, PullEnd.COMPLETE)),
+        (unknown, PullProgress(3, 0, PullEnd.MISS)),
+    ):
+        call = stub.Pull(pulls_codec.encode_pull_request(query))
+        answers = [pulls_codec.decode_pull_response(message) async for message in call]
+        assert answers[-1] == last
+
+
+@pytest.mark.parametrize("address", ["unix:/run/x:1", "nowhere"])
+async def test_a_pull_from_what_is_no_address_is_bad_input(node, address: str):
+    _, stub = node
+    request = pb2.PullRequest(namespace_id=bytes(16), tip_key=b"t", source_address=address)
+    with pytest.raises(aio.AioRpcError) as told:
+        await stub.Pull(request).read()
+    assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_lineage_is_given_with_its_sizes(node):
+    rig, stub = node
+    await rig.write(prompt(3))
+    for tip_key, expected in (
+        (prompt(3)[1], Lineage(SPEC, PackedKeys.join(prompt(2)))),
+        (b"x" * 16, Lineage(None, PackedKeys(b""))),
+    ):
+        query = LineageQuery(SPEC.namespace_id, tip_key)
+        answer = await stub.Lineage(pulls_codec.encode_lineage_request(query))
+        assert pulls_codec.decode_lineage_response(answer) == expected
+
+
+async def test_a_drain_says_how_many_sessions_are_left_and_is_described(node):
+    rig, stub = node
+    await rig.write(prompt(3), session="s")
+    assert (await stub.Drain(pb2.DrainRequest())).sessions == 1
+    assert (await stub.Describe(pb2.DescribeRequest())).is_draining
+    assert (await stub.Drain(pb2.DrainRequest(is_cancelled=True))).sessions == 1
+    assert not (await stub.Describe(pb2.DescribeRequest())).is_draining
 
 
 async def test_bytes_that_are_no_message_are_refused_as_bad_input():
