@@ -16,7 +16,7 @@ DEV := .venv/.dev-stamp
 DEMO := .venv/.demo-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto check test scenario system crash soak bench bench-turn bench-datapath bench-recovery bench-replay bench-ssd wheel demo up clean model
+.PHONY: help setup proto check test scenario system crash sim soak bench bench-turn bench-datapath bench-recovery bench-replay bench-ssd wheel demo up clean model
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -40,6 +40,9 @@ system: $(DEV) ## the tests that start real servers and containers
 	$(BIN)/python -m pytest tests/system $(ARGS)
 crash: $(DEV) ## kill a node and its Redis in the middle of N stories
 	$(BIN)/python -m pytest tests/crash --crash-examples=$(N) $(ARGS)
+sim: N = 200
+sim: $(DEV) ## simulate N clusters in trouble, one a seed
+	$(BIN)/python -m pytest tests/scenario/test_simulation.py --sim-seeds=$(N) $(ARGS)
 soak: $(DEV) ## load a node for S seconds, and see that it stays flat
 	$(BIN)/python -m pytest tests/soak -s --soak-seconds=$(S) $(ARGS)
 bench: $(DEV) model ## all benches: tables, JSON and pictures

@@ -24,6 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--crash-examples", type=int, default=300, help="stories in which a node is killed"
     )
+    parser.addoption(
+        "--sim-seeds", type=int, default=200, help="clusters that are simulated, one a seed"
+    )
+    parser.addoption("--sim-seed", type=int, default=None, help="simulate this one cluster only")
     parser.addoption("--soak-seconds", type=float, default=60, help="how long the soak lasts")
 
 
