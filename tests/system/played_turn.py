@@ -60,9 +60,9 @@ def play_turn(
     )
 
 
-def payload_of(key: bytes) -> bytes:
+def payload_of(key: bytes, size_bytes: int = BLOCK_BYTES) -> bytes:
     """The bytes of the block under a key, unlike those of any other."""
-    return (key * (BLOCK_BYTES // len(key) + 1))[:BLOCK_BYTES]
+    return (key * (size_bytes // len(key) + 1))[:size_bytes]
 
 
 def nodes_in_state(kv: BlockingHearthKV, state: NodeState) -> set[str]:

@@ -186,7 +186,7 @@ def test_a_node_that_is_cut_off_gets_no_turns_until_it_is_back(
     first = play_turn(kv, "cut", tokens)
     assert first.node_id is not None
     node_id = first.node_id
-    with cluster.cut_off(node_id):
+    with cluster.unreachable(node_id):
         eventually(
             lambda: node_id not in nodes_in_state(kv, NodeState.LIVE), wanted=f"{node_id} is missed"
         )
