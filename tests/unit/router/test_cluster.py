@@ -17,6 +17,7 @@ from hearthkv.core.routing import (
     NodeStatus,
     PlacementReason,
     PrefetchOrder,
+    PullOrder,
     ResyncOrder,
     RouteQuery,
     SnapshotPart,
@@ -241,3 +242,24 @@ def test_a_node_that_is_not_there_raises_no_alarm(cluster: Cluster):
     cluster.lose(STREAMS[A], 5.0)
     assert alarms_of(cluster.sweep(14.0)) == []
     assert cluster.feeds.lag_s(14.0) == 0.0
+
+
+def test_what_many_sessions_share_is_ordered_to_the_node_that_serves_them(cluster: Cluster):
+    join(cluster, B)
+    for number in range(4):
+        keys = PackedKeys(KEYS.slice(0, 24).packed + bytes([200 + number]) * 16 * 76)
+        assert cluster.route(query(f"s{number}", keys=keys), 0.0).pull is None
+    assert cluster.hot_orders(1.0) == []  # nobody holds it
+    join(cluster, A, (Tier.DRAM, KEYS))
+    order = PullOrder(NS, KEYS[23], 24, "a:7500")
+    assert cluster.hot_orders(2.0) == [(B, order)]
+    assert cluster.hot_orders(3.0) == []
+
+
+def test_a_node_that_leaves_is_told_to_fetch_nothing(cluster: Cluster):
+    join(cluster, B)
+    for number in range(4):
+        cluster.route(query(f"s{number}"), 0.0)
+    join(cluster, A, (Tier.DRAM, KEYS))
+    cluster.order_drain(B, 1.0, is_cancelled=False)
+    assert cluster.hot_orders(2.0) == []

@@ -22,7 +22,7 @@ from hearthkv.core.routing import (
     Welcome,
 )
 from hearthkv.core.session_id import NodeId
-from hearthkv.core.tier import Tier
+from hearthkv.core.tier import Tier, TierUsage
 from hearthkv.metrics import PrometheusMeters
 from hearthkv.telemetry import Telemetry
 from router import events
@@ -207,6 +207,24 @@ async def test_a_router_that_was_stopped_reads_first_and_judges_then(bench: Benc
     assert [node.state for node in nodes] == [NodeState.SUSPECT]  # and not forgotten
     sweeping.cancel()
     await asyncio.wait({sweeping})
+
+
+async def test_a_node_that_does_not_tell_what_it_holds_is_told_of(bench: Bench, caplog):
+    caplog.set_level(logging.INFO)
+    stream = bench.joined()
+    beat = NodeLoad(tiers=(TierUsage(Tier.DRAM, 10**6, 0, 10**6, 1000),))
+    for _ in range(12):
+        bench.watch.hear(stream, beat)
+        bench.watch.sweep()
+        bench.clock.advance(1.0)
+    assert bench.meters.value("router_feed_alarms", trouble="short") == 1
+    assert bench.meters.value("router_index_lag_seconds") == 11
+    assert "FeedAlarmed node_id=a trouble=short said_blocks=1000 named_blocks=0" in caplog.text
+    bench.watch.hear(stream, EMPTY)
+    bench.watch.hear(stream, NodeLoad())
+    bench.watch.sweep()
+    assert bench.meters.value("router_feed_alarms", trouble="short") == 0
+    assert "FeedHealed node_id=a" in caplog.text
 
 
 async def test_watchers_get_the_list_at_once_and_after_every_change(bench: Bench):

@@ -21,6 +21,7 @@ from hearthkv.core.routing import (
     EventsAck,
     NodeLoad,
     PrefetchOrder,
+    PullOrder,
     ResyncOrder,
     SnapshotPart,
 )
@@ -241,6 +242,33 @@ async def test_a_broken_stream_makes_the_node_suspect_and_turns_go_elsewhere():
         await served.nodes_become({"a": 1, "b": 1})
         assert not back.call.done()
         assert (await served.stub.Route(turn())).node.node_id == "b"
+
+
+async def test_a_silent_node_gets_no_turn_though_its_stream_is_open_and_is_back_at_once():
+    async with serving(suspect_s=2.5) as served:
+        silent = await joined(served, "a", (Tier.DRAM, KEYS))
+        alive = await joined(served, "b")
+        assert (await served.stub.Route(turn())).node.node_id == "a"
+        served.clock.advance(2.0)
+        await alive.say(EventBatch(2))
+        assert await alive.hear() == EventsAck(2)
+        served.clock.advance(0.6)
+        served.router.watch.sweep()
+        response = await served.stub.Route(turn())
+        assert (response.node.node_id, response.matched_blocks) == ("b", 0)
+        await silent.say(EventBatch(2))
+        assert await silent.hear() == EventsAck(2)
+        assert (await served.stub.Route(turn("new"))).matched_blocks == 100
+
+
+async def test_hot_prefixes_are_ordered_by_the_sweep():
+    async with serving() as served:
+        serves = await joined(served, "b")
+        for number in range(4):
+            await served.stub.Route(turn(f"s{number}"))
+        await joined(served, "a", (Tier.DRAM, KEYS))
+        served.router.watch.sweep()
+        assert await serves.hear() == PullOrder(NS, KEYS[95], 96, "a:7500")
 
 
 async def test_a_node_whose_lease_is_over_is_forgotten_and_its_stream_ends():
