@@ -16,7 +16,7 @@ DEV := .venv/.dev-stamp
 DEMO := .venv/.demo-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto check test scenario system crash sim soak bench bench-turn bench-datapath bench-recovery bench-replay bench-ssd wheel demo up clean model
+.PHONY: help setup proto check test scenario system crash sim soak bench bench-turn bench-datapath bench-recovery bench-replay bench-simulate bench-ssd wheel demo up clean model
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -55,6 +55,8 @@ bench-ssd: $(DEV) ## one bench: slab files against one file a block
 	$(BIN)/python -m bench.ssd_layout $(ARGS)
 bench-replay: $(DEV) ## one bench: what eviction policies keep of recorded traffic
 	$(BIN)/python -m bench.replay $(ARGS)
+bench-simulate: $(DEV) ## one bench: a router with up to 1,000 nodes and 10 million blocks
+	$(BIN)/python -m bench.simulate $(ARGS)
 bench-recovery: $(DEV) ## one bench: how long a node takes to find its blocks again
 	$(BIN)/python -m bench.recovery $(ARGS)
 wheel: $(DEV) ## build the wheel and try it in a clean environment elsewhere

@@ -9,8 +9,9 @@ import sys
 from bench import ssd_layout, turn
 from bench.datapath import __main__ as datapath
 from bench.replay import __main__ as replay
+from bench.simulate import __main__ as simulate
 
-BENCHES = (turn.main, ssd_layout.main, datapath.main, replay.main)
+BENCHES = (turn.main, ssd_layout.main, datapath.main, replay.main, simulate.main)
 
 if __name__ == "__main__":
     sys.exit(max(main() for main in BENCHES))

@@ -1,0 +1,1 @@
+"""How a router fares with many nodes, sessions and blocks."""
