@@ -65,6 +65,10 @@ class MovedSessions:
         self._listeners.append(listener)
         return listener
 
+    def dismiss(self, listener: MovedListener) -> None:
+        """Forget a listener whose router is not spoken to any more."""
+        self._listeners.remove(listener)
+
     def add(self, session_id: SessionId, node_id: NodeId) -> None:
         """Learn that a session moved."""
         self.sequence += 1

@@ -92,15 +92,22 @@ class Reporter:
         self._reason_told = ""  # once, however long a router is away
 
     async def run(self) -> None:
-        """Report for ever; a stream that breaks is opened anew, after a pause that grows."""
-        while True:
-            reason = await self._converse()
-            if self._welcomed_s is not None and self._clock.now() - self._welcomed_s >= STEADY_S:
-                self._failures = 0
-            if reason != self._reason_told:
-                self._reason_told = reason
-                self._telemetry.emit(RouterLost(self._router, reason))
-            await asyncio.sleep(self._pause_s())
+        """Report until cancelled; a stream that breaks is opened anew, after a pause that grows."""
+        try:
+            while True:
+                reason = await self._converse()
+                self._note_end(reason)
+                await asyncio.sleep(self._pause_s())
+        finally:
+            self._changes.close()
+            self._node.drain.moved.dismiss(self._moved)
+
+    def _note_end(self, reason: str) -> None:
+        if self._welcomed_s is not None and self._clock.now() - self._welcomed_s >= STEADY_S:
+            self._failures = 0
+        if reason != self._reason_told:
+            self._reason_told = reason
+            self._telemetry.emit(RouterLost(self._router, reason))
 
     def _pause_s(self) -> float:
         longest_s = RETRY_AWAY_S_MAX if self._welcomed_s is None else RETRY_S_MAX

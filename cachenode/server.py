@@ -22,6 +22,7 @@ from cachenode.peer_list import PeerList
 from cachenode.plans import TierLimits
 from cachenode.puller import PullLimits
 from cachenode.reporter import Reporter
+from cachenode.router_reports import RouterReports
 from cachenode.service import SERVICE_NAMES, CacheNodeService, add_to_server
 from cachenode.settings import CacheNodeSettings
 from cachenode.slab_allocator import slab_limits
@@ -29,6 +30,7 @@ from cachenode.slab_files import SlabFiles
 from cachenode.ssd_store import SsdStore
 from cachenode.store import BlockStore
 from hearthkv import __version__
+from hearthkv.client.router_names import RouterNames
 from hearthkv.core.block_frame import FRAME_BYTES
 from hearthkv.core.clock import Clock, SystemClock
 from hearthkv.core.direct_path import Attachment
@@ -131,17 +133,13 @@ async def running(
                 identity.node_id, f"{identity.epoch:016x}", address, identity.version
             )
         )
-        reporting = [
-            tasks.create_task(reporter.run())
-            for reporter in _reporters(settings, node, clock, telemetry)
-        ]
+        reporting = tasks.create_task(_reports(settings, node, clock, telemetry).run())
         try:
             yield RunningNode(address, metrics_address, node, meters)
         finally:
             telemetry.emit(events.NodeStopping(node.calls_in_flight))
             node.pulls.stop()  # those who wait for them are told, and their calls end
-            for report in reporting:
-                report.cancel()
+            reporting.cancel()
             await health.stopping()
 
 
@@ -242,12 +240,12 @@ def _open_metrics(
     return f"{settings.metrics_host}:{port.port}"
 
 
-def _reporters(
+def _reports(
     settings: CacheNodeSettings,
     node: CacheNode,
     clock: Clock,
     telemetry: Telemetry,
-) -> list[Reporter]:
+) -> RouterReports:
     endpoint = NodeEndpoint(
         node_id=node.identity.node_id,
         address=node.identity.address,
@@ -256,7 +254,8 @@ def _reporters(
         weight=settings.weight,
     )
     jitter = random.Random(node.identity.epoch).random  # noqa: S311  # spreads load, hides nothing
-    return [
-        Reporter(node, endpoint, router, clock=clock, jitter=jitter, telemetry=telemetry)
-        for router in settings.routers
-    ]
+
+    def new_reporter(router: str) -> Reporter:
+        return Reporter(node, endpoint, router, clock=clock, jitter=jitter, telemetry=telemetry)
+
+    return RouterReports(RouterNames(settings.routers), new_reporter)

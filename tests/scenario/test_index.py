@@ -17,6 +17,7 @@ from hearthkv.core.block_io import (
     DropBlocks,
     DropNamespace,
     KeysQuery,
+    MatchQuery,
     WriteStart,
 )
 from hearthkv.core.block_key import KeyChain, PackedKeys
@@ -94,7 +95,7 @@ async def test_a_router_comes_to_know_just_what_a_node_holds_I6(  # noqa: N802
                 if step % 50 == 49:
                     # The router missed something, and asks again while the node goes on.
                     for stream_id, order in routing.cluster.membership.order_resync(
-                        running.node.identity.node_id
+                        running.node.identity.node_id, SystemClock().now()
                     ).answers:
                         routing.watch._streams[stream_id].offer(order)
             await write(running.node, SPECS[0], queries[0].keys)
@@ -105,7 +106,7 @@ async def test_a_router_comes_to_know_just_what_a_node_holds_I6(  # noqa: N802
 
 
 def held(node: CacheNode, queries: list[KeysQuery]):
-    return [node.match(query) for query in queries]
+    return [node.match(MatchQuery(query.namespace_id, query.keys)).by_tier for query in queries]
 
 
 def known(routing: router.server.RunningRouter, queries: list[KeysQuery]):
