@@ -205,10 +205,6 @@ class Catalog:
         """Give all that is held, by session, as of this moment; the hottest first."""
         return lineages.estates(self._holdings)
 
-    def tips_of(self, session_id: SessionId) -> frozenset[Tip]:
-        """The last blocks of a session's prompts; none where it is unknown."""
-        return lineages.tips_of(self._holdings, session_id)
-
     def note_owner(self, session_id: SessionId, tip: Tip) -> None:
         """Learn that a session's prompt reaches to a block; one that is not held is no matter."""
         lineages.note_owner(self._holdings, session_id, tip)

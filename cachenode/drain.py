@@ -23,6 +23,7 @@ from hearthkv.core.clock import Clock
 from hearthkv.core.errors import PeerError
 from hearthkv.core.pulls import PullEnd, PullQuery
 from hearthkv.core.routing import DrainOrder, NodeEndpoint
+from hearthkv.core.session_id import SessionId
 from hearthkv.telemetry import Telemetry
 
 LOOK_EVERY_S: Final = 0.2
@@ -55,7 +56,8 @@ class Drain:
         own_address: Where other nodes reach this one, host:port.
         open_peer: The way to other nodes.
         find_peers: Who they are.
-        is_busy: Whether turns are under way here, whose blocks are yet to be written.
+        is_busy: Whether calls or turns are under way here, whose blocks are yet to be written.
+        has_turn: Whether a turn of this session is.
         clock: The time.
         tasks: Owns the work.
         telemetry: Is told what happens.
@@ -69,6 +71,7 @@ class Drain:
         open_peer: OpenPeer,
         find_peers: FindPeers,
         is_busy: Callable[[], bool],
+        has_turn: Callable[[SessionId], bool],
         clock: Clock,
         tasks: asyncio.TaskGroup,
         telemetry: Telemetry,
@@ -81,6 +84,7 @@ class Drain:
         self._open_peer = open_peer
         self._find_peers = find_peers
         self._is_busy = is_busy
+        self._has_turn = has_turn
         self._clock = clock
         self._tasks = tasks
         self._telemetry = telemetry
@@ -144,21 +148,24 @@ class Drain:
         while True:
             with suppress(PeerError):  # the frame of the call took note; the last list is as good
                 self._peers = await self._find_peers()
-            if not await self._hand_over_some():
-                if self._is_all_done():
-                    self._may_leave.set()
+            estates = list(self._catalog.estates())
+            self._handoffs.prune(estates)
+            self._flip_whole(estates)
+            if self._is_all_done(estates):
+                self._may_leave.set()
+            else:
+                self._may_leave.clear()
+            if not await self._hand_over_some(estates):
                 await asyncio.sleep(LOOK_EVERY_S)
 
-    def _is_all_done(self) -> bool:
+    def _is_all_done(self, estates: Sequence[Estate]) -> bool:
         if not self._peers:
             return True  # there is nobody to hand anything to
-        is_left = any(self._handoffs.left(self._catalog.estates(), self._peers))
+        is_left = any(self._handoffs.left(estates, self._peers))
         return not is_left and not self._is_busy() and self.moved.is_told
 
-    async def _hand_over_some(self) -> bool:
+    async def _hand_over_some(self, estates: Sequence[Estate]) -> bool:
         """Hand the hottest sessions over that are not; return whether any was taken."""
-        estates = list(self._catalog.estates())
-        self._handoffs.prune(estates)
         planned = self._handoffs.plan(estates, self._peers, self._clock.now())
         round_ = list(islice(planned, ROUND_MAX))
         queue = iter(round_)
@@ -189,7 +196,6 @@ class Drain:
         self._telemetry.emit(SessionHandedOver(target.node_id, end, blocks))
         if end is PullEnd.COMPLETE:
             self._handoffs.complete(handoff)
-            self._flip_if_whole(handoff)
         elif end is not PullEnd.BUSY:
             self._handoffs.refuse(handoff, self._clock.now())
         return end is PullEnd.COMPLETE
@@ -213,8 +219,14 @@ class Drain:
                     is_lie = progress.end is PullEnd.COMPLETE and not is_whole
                     return PullEnd.UNAVAILABLE if is_lie else progress.end
 
-    def _flip_if_whole(self, handoff: Handoff) -> None:
-        """Let routers know where a session is, if it gained nothing while it was copied."""
-        estate = handoff.estate
-        if estate.is_owned and self._catalog.tips_of(estate.name) <= set(estate.tips):
-            self.moved.add(estate.name, handoff.target.node_id)
+    def _flip_whole(self, estates: Sequence[Estate]) -> None:
+        """
+        Let routers know where sessions are that are whole there.
+
+        A turn that is under way here writes here when it ends: its session moves behind that, or
+        the next turn would not find what this one computed.
+        """
+        for session_id, node_id in list(self._handoffs.whole(estates, self._peers)):
+            if not self._has_turn(session_id):
+                self._handoffs.move(session_id)
+                self.moved.add(session_id, node_id)

@@ -13,7 +13,7 @@ from typing import Final
 from cachenode.lineages import Estate, Tip
 from hearthkv.core.rendezvous import rank
 from hearthkv.core.routing import NodeEndpoint
-from hearthkv.core.session_id import NodeId
+from hearthkv.core.session_id import NodeId, SessionId
 
 REFUSED_S: Final = 5.0
 """Seconds for which a session is not offered again to a node that did not take it."""
@@ -40,6 +40,9 @@ class Handoffs:
 
     def __init__(self) -> None:
         self._handed: dict[_Name, _Handed] = {}
+        self._moved: dict[_Name, _Handed] = {}
+        """What was handed over of those that moved, when they did."""
+
         self._refused: dict[tuple[_Name, NodeId], float] = {}
         """Until when."""
 
@@ -72,6 +75,22 @@ class Handoffs:
         tips = frozenset(handoff.estate.tips)
         self._handed[_name(handoff.estate)] = _Handed(handoff.target.node_id, tips)
 
+    def whole(
+        self, estates: Iterable[Estate], peers: Sequence[NodeEndpoint]
+    ) -> Iterator[tuple[SessionId, NodeId]]:
+        """Give the sessions that are whole on a peer and did not move yet, and that peer."""
+        by_id = {peer.node_id: peer for peer in peers}
+        for estate in estates:
+            handed = self._handed.get(_name(estate))
+            is_whole = estate.is_owned and self._is_handed(estate, by_id)
+            if handed is not None and is_whole and self._moved.get(_name(estate)) != handed:
+                yield estate.name, handed.node_id
+
+    def move(self, session_id: SessionId) -> None:
+        """Learn that routers are told where a session is, which is whole there."""
+        name = (True, str(session_id))
+        self._moved[name] = self._handed[name]
+
     def refuse(self, handoff: Handoff, now: float) -> None:
         """Learn that the target did not take it: the next one is asked for a while."""
         self._refused[_name(handoff.estate), handoff.target.node_id] = now + REFUSED_S
@@ -79,7 +98,9 @@ class Handoffs:
     def prune(self, estates: Iterable[Estate]) -> None:
         """Forget what is not held any more."""
         names = set(map(_name, estates))
-        self._handed = {name: handed for name, handed in self._handed.items() if name in names}
+        for known in (self._handed, self._moved):
+            for name in [name for name in known if name not in names]:
+                del known[name]
 
     def _is_handed(self, estate: Estate, peers: dict[NodeId, NodeEndpoint]) -> bool:
         handed = self._handed.get(_name(estate))

@@ -59,11 +59,6 @@ def estates(holdings: Holdings) -> Iterator[Estate]:
             yield Estate(SessionId(tip.key.hex()), (tip,), is_owned=False)
 
 
-def tips_of(holdings: Holdings, session_id: SessionId) -> frozenset[Tip]:
-    """The last blocks of a session's prompts; none where it is unknown."""
-    return frozenset(map(_tip_of, holdings.tails.of(session_id)))
-
-
 def note_owner(holdings: Holdings, session_id: SessionId, tip: Tip) -> None:
     """Learn that a session's prompt reaches to a block; one that is not held is no matter."""
     block = holdings.tree.find(tip.namespace_id, tip.key)

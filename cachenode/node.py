@@ -351,6 +351,7 @@ class CacheNode:
             open_peer=open_peer,
             find_peers=find_peers,
             is_busy=lambda: self.calls_in_flight > 0 or self._loads.turns > 0,
+            has_turn=self._loads.has_turn,
             clock=self._clock,
             tasks=self._tasks,
             telemetry=self._telemetry,

@@ -36,6 +36,10 @@ class NodeLoads:
         """How many turns are under way."""
         return self._loads.turns(self._clock.now())
 
+    def has_turn(self, session_id: SessionId) -> bool:
+        """Whether a turn of this session is under way."""
+        return self._loads.is_under_way(session_id, self._clock.now())
+
     def ask(
         self,
         session_id: SessionId | None,

@@ -41,6 +41,11 @@ class TurnLoads:
         self._loads: OrderedDict[SessionId, _Load] = OrderedDict()  # who asked last comes last
         self._tokens = 0
 
+    def is_under_way(self, session_id: SessionId, now: float) -> bool:
+        """Whether a turn of this session is."""
+        self._expire(now)
+        return session_id in self._loads
+
     def turns(self, now: float) -> int:
         """How many turns are under way."""
         self._expire(now)

@@ -68,12 +68,16 @@ class ArrivingLoad:
 
         self._first_news: tuple[float, PullProgress] | None = None
         self._awaited_s = 0.0
-        self._is_over = False  # nothing arrives any more
+        self._over: MissReason | None = None  # why there is nothing to wait for any more
 
     async def run(self) -> Loaded:
         """Load what is held and what arrives; the account of both."""
-        # The call comes first: where nobody has begun to fetch, it begins now.
-        with self._node.pull(self._pull, self._query.limit_s) as call:
+        try:
+            # The call comes first: where nobody has begun to fetch, it begins now.
+            call = self._node.pull(self._pull, self._query.limit_s)
+        except PeerError as error:
+            return Loaded(miss=miss_of(error))
+        with call:
             loaded = await self._load_held(self._node, self._query)
             while loaded.miss in _GOES_ON and self._at(loaded) < self._end:
                 held = await self._wait(call, self._at(loaded))
@@ -92,8 +96,8 @@ class ArrivingLoad:
     async def _wait(self, call: PullCall, at: int) -> int | MissReason:
         """Wait until blocks behind `at` are held; return where they end, or why not to wait."""
         query, started_s = self._query, self._clock.now()
-        if self._is_over:
-            return MissReason.NOT_HELD
+        if self._over is not None:
+            return self._over
         enough = min(self._end, at + max(1, SEGMENT_BYTES // query.spec.block_bytes))
         held = at
         try:
@@ -103,18 +107,16 @@ class ArrivingLoad:
                 self._learn(news)
                 held = max(held, min(news.held_blocks, self._end))
                 if news.end is not None:
-                    self._is_over = True
+                    self._over = MissReason.NOT_HELD
                     break
         except TimeoutError:
-            if held == at:
-                is_late = not self._deadline.left_s(self._clock.now())
-                return MissReason.TIMEOUT if is_late else MissReason.RECOMPUTE
+            is_late = not self._deadline.left_s(self._clock.now())
+            self._over = MissReason.TIMEOUT if is_late else MissReason.RECOMPUTE
         except PeerError as error:
-            if held == at:
-                return miss_of(error)
+            self._over = miss_of(error)
         finally:
             self._awaited_s += self._clock.now() - started_s
-        return held if held > at else MissReason.NOT_HELD
+        return self._over if held == at and self._over is not None else held
 
     def _limit_s(self, blocks: int) -> float | None:
         """How long to wait for the next news; None: as long as it takes."""

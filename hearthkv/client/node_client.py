@@ -164,6 +164,7 @@ class NodeClient:
             query: What to fetch.
             limit_s: Seconds after which the call ends, however far it has come.
         """
+        self.calls.check(self.address)
         call = self._stub.Pull(pulls_codec.encode_pull_request(query), timeout=limit_s)
 
         async def next_progress() -> PullProgress | None:

@@ -71,6 +71,18 @@ class PeerCalls:
             raise PeerUnreachableError(f"the channel to {address} was closed") from None
         self._peers.answered(address)
 
+    def check(self, address: str) -> None:
+        """
+        Look before a call that goes on beside others, and is framed each time it is looked at.
+
+        Raises:
+            PeerUnreachableError: If the client is closed, or the peer is left alone.
+        """
+        if self._is_closed:
+            raise PeerUnreachableError(f"the client is closed, and {address} is not called")
+        if address in self.skipped():
+            raise PeerUnreachableError(f"{address} failed a moment ago, and is left alone for now")
+
     def answered(self, address: str) -> None:
         """Take note that a peer answers while a call to it goes on."""
         self._peers.answered(address)

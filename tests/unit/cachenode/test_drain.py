@@ -15,7 +15,9 @@ from hearthkv.core.routing import DrainOrder, NodeEndpoint
 from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier
 from hearthkv.core.turn_end import EndedTurn, TurnEnd
-from tests.fakes.servers import dead_address
+from hearthkv.v1 import cache_node_pb2 as pb2
+from tests.fakes.node import FakeNode
+from tests.fakes.servers import dead_address, serving
 from tests.node_rig import BLOCKS_MAX, SPEC, Rig, prompt
 from tests.peer_rig import PeerRig, open_peer, peers_of
 
@@ -134,6 +136,7 @@ async def test_a_session_that_gained_blocks_is_handed_over_again():
         await leaving.write(keys[:10], session="s")
         await leaving.node.drain.leave(GRACE_S)
         before = leaving.node.drain.moved.sequence
+        assert before == 1
         await leaving.write(keys[10:], parent_key=keys[9], session="s")
         assert leaving.node.drain.sessions_left() == 1
         leaving.node.drain.stop()
@@ -165,6 +168,50 @@ async def test_a_node_that_is_gone_is_passed_over():
                 assert alive.match(prompt(6)) == 6
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        pb2.PullResponse(held_blocks=5, end=pb2.PULL_END_COMPLETE),
+        pb2.PullResponse(held_blocks=6, end=pb2.PULL_END_MISS),
+    ],
+    ids=["shorter", "miss"],
+)
+async def test_a_node_that_does_not_have_it_all_is_passed_over(lie: pb2.PullResponse):
+    liar = FakeNode()
+    liar.pull_answers = [pb2.PullResponse(held_blocks=1), lie]
+    async with serving(liar) as address, open_peer("node-b") as honest:
+
+        async def find() -> Sequence[NodeEndpoint]:
+            return [NodeEndpoint(NodeId("node-c"), address, weight=1e6), honest.endpoint]
+
+        async with open_peer("node-a", find_peers=find) as leaving:
+            await leaving.write(prompt(6), session="s")
+            await leaving.node.drain.leave(GRACE_S)
+            assert liar.calls["Pull"] == 1
+            assert moves(leaving) == {"s": "node-b"}
+            assert honest.match(prompt(6)) == 6
+
+
+async def test_a_busy_node_is_asked_again():
+    busy = FakeNode()
+    busy.pull_answers = [
+        pb2.PullResponse(end=pb2.PULL_END_BUSY),
+    ]
+    async with serving(busy) as address:
+
+        async def find() -> Sequence[NodeEndpoint]:
+            if busy.calls["Pull"] == 3:
+                done = pb2.PullResponse(held_blocks=6, end=pb2.PULL_END_COMPLETE)
+                busy.pull_answers = [done]
+            return [NodeEndpoint(NodeId("node-c"), address)]
+
+        async with open_peer("node-a", find_peers=find) as leaving:
+            await leaving.write(prompt(6), session="s")
+            await leaving.node.drain.leave(GRACE_S)
+            assert busy.calls["Pull"] == 4
+            assert moves(leaving) == {"s": "node-c"}
+
+
 async def find_nobody_anywhere() -> Sequence[NodeEndpoint]:
     raise PeerUnreachableError("no router answers")
 
@@ -179,18 +226,22 @@ async def test_a_node_without_peers_leaves_at_once(find, caplog):
     assert "DrainEnded sessions_left=1 peers=0" in caplog.text
 
 
-async def test_a_turn_under_way_is_waited_for_within_the_grace():
-    async with three() as (leaving, *_):
+async def test_a_session_moves_behind_its_turn_which_is_waited_for():
+    async with three() as (leaving, *others):
         await leaving.write(prompt(6), session="s")
         query = MatchQuery(SPEC.namespace_id, PackedKeys.join(prompt(9)), SessionId("s"))
         leaving.node.match(query)
         leave = asyncio.create_task(leaving.node.drain.leave(GRACE_S))
         async with asyncio.timeout(GRACE_S):
-            while not moves(leaving):  # noqa: ASYNC110 - the drain has no event for a test
+            while leaving.node.drain.sessions_left():  # noqa: ASYNC110 - it has no event for that
                 await asyncio.sleep(0.01)
-        assert not leave.done()
+        assert moves(leaving) == {}
+        await leaving.write(prompt(9)[6:], parent_key=prompt(6)[-1], session="s")
         leaving.node.end_turn(EndedTurn(SessionId("s"), TurnEnd.ANSWER))
         await leave
+        home = next_home("s", *others)
+        assert moves(leaving) == {"s": home.node.identity.node_id}
+        assert home.match(prompt(9)) == 9
 
 
 async def test_the_grace_has_an_end(caplog):

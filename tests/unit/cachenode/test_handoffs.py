@@ -45,6 +45,19 @@ def test_what_is_handed_over_is_left_alone_until_it_grows():
     assert targets(handoffs, estate(b"2", b"3")) == [ORDER[0]]
 
 
+def test_a_session_moves_when_it_is_whole_and_again_when_it_grew():
+    handoffs = Handoffs()
+    nobodys = estate(b"1", name="n", is_owned=False)
+    for each in (estate(b"1"), nobodys):
+        handoffs.complete(planned(handoffs, each)[0])
+    assert list(handoffs.whole([estate(b"1", b"2")], PEERS)) == []
+    assert list(handoffs.whole([estate(b"1"), nobodys], PEERS)) == [("s", ORDER[0])]
+    handoffs.move(SessionId("s"))
+    assert list(handoffs.whole([estate(b"1")], PEERS)) == []
+    handoffs.complete(planned(handoffs, estate(b"1", b"2"))[0])
+    assert list(handoffs.whole([estate(b"1", b"2")], PEERS)) == [("s", ORDER[0])]
+
+
 def test_a_session_stays_with_the_node_that_has_it():
     handoffs = Handoffs()
     peers = [peer for peer in PEERS if peer.node_id != ORDER[0]]

@@ -19,6 +19,8 @@ def test_what_is_not_held_is_to_be_computed():
     ask(loads, T, 3, 3)
     assert loads.tokens(0) == 6 * 16
     assert loads.turns(0) == 2
+    assert loads.is_under_way(S, 0)
+    assert not loads.is_under_way(S, TURN_S)
 
 
 def test_the_end_of_a_turn_ends_its_load():

@@ -128,8 +128,12 @@ async def test_a_pull_that_ends_leaves_the_rest_to_the_prefill(answer, miss: Mis
     assert loaded == Loaded(2, 8, TierCounts(dram=2), miss)
 
 
-@pytest.mark.parametrize("last", [None, Stall()], ids=["silent-end", "stall"])
-async def test_what_arrived_before_trouble_is_loaded(last):
+@pytest.mark.parametrize(
+    ("last", "miss"),
+    [(None, MissReason.BAD_ANSWER), (Stall(), MissReason.RECOMPUTE)],
+    ids=["silent-end", "stall"],
+)
+async def test_what_arrived_before_trouble_is_loaded(last, miss: MissReason):
     node = arriving(held=2)
     node.pull_answers = [arrive(node, 3), news(3, 1)]
     if last is not None:
@@ -137,9 +141,8 @@ async def test_what_arrived_before_trouble_is_loaded(last):
     async with serving(node) as address, client() as kv:
         kv._loader._rates.note_prefill(SPEC.namespace_id, 4000, 40.0)  # 25 blocks a second
         _, loaded, _ = await load(kv, address)
-    assert loaded.blocks == 3
-    assert loaded.pulled_blocks == 1
-    assert loaded.miss in {MissReason.RECOMPUTE, MissReason.BAD_ANSWER}
+        assert address not in kv._calls.skipped()
+    assert loaded == Loaded(3, 12, TierCounts(dram=3), miss, pulled_blocks=1)
 
 
 async def test_arrivals_that_are_slower_than_computing_are_not_waited_for():
@@ -188,3 +191,12 @@ async def test_blocks_that_go_before_they_are_loaded_end_the_load():
         _, loaded, _ = await load(kv, address)
     assert loaded.blocks == 2
     assert loaded.miss in {MissReason.NOT_HELD, MissReason.BAD_ANSWER}
+
+
+async def test_a_client_that_is_closed_loads_nothing():
+    node = arriving(held=2)
+    async with serving(node) as address:
+        async with client() as kv:
+            turn = await kv.begin_turn("s", SPEC, TOKENS, node=address)
+        loaded = await turn.load_into(bytearray(BLOCKS * BLOCK_BYTES))
+    assert loaded == Loaded(miss=MissReason.NODE_UNREACHABLE)

@@ -171,3 +171,20 @@ def test_an_answer_in_the_middle_of_a_call_ends_the_trouble():
     assert calls.skipped() == {A}
     calls.answered(A)
     assert calls.skipped() == frozenset()
+
+
+def test_who_only_looks_takes_no_place_of_a_probe():
+    clock = ManualClock()
+    calls = calls_of(clock)
+    calls.check(A)
+    with pytest.raises(PeerError), calls.call(A):
+        raise PeerUnreachableError("gone")
+    with pytest.raises(PeerUnreachableError, match="left alone for now"):
+        calls.check(A)
+    clock.advance(1.0)
+    calls.check(A)
+    with calls.call(A):
+        pass
+    calls.close()
+    with pytest.raises(PeerUnreachableError, match="client is closed"):
+        calls.check(A)
