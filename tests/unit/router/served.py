@@ -11,6 +11,8 @@ from hearthkv.codec import membership as codec
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.routing import (
+    EventBatch,
+    EventsAck,
     NodeEndpoint,
     NodeHello,
     NodeMessage,
@@ -20,13 +22,15 @@ from hearthkv.core.routing import (
 )
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
-from hearthkv.v1 import router_pb2
+from hearthkv.v1 import block_pb2, router_pb2
 from hearthkv.v1.membership_pb2_grpc import MembershipStub
 from hearthkv.v1.router_pb2_grpc import RouterStub
 from router.server import RunningRouter, running
 from router.settings import RouterSettings
 
 NS = b"n" * 16
+KEYS = PackedKeys(b"".join(index.to_bytes(16) for index in range(100)))
+REUSE = router_pb2.CACHE_HINT_REUSE
 
 
 class FakeNode:
@@ -102,3 +106,29 @@ async def serving(**changed: object) -> AsyncIterator[Served]:
         aio.insecure_channel(router.address) as channel,
     ):
         yield Served(router, channel, clock)
+
+
+def turn(session_id: str = "s", **changed: object) -> router_pb2.RouteRequest:
+    fields: dict[str, object] = {
+        "session_id": session_id,
+        "namespace_id": NS,
+        "keys": block_pb2.PackedKeys(keys=KEYS.packed, key_width=16),
+        "cache_hint": REUSE,
+        "prompt_tokens": 1600,
+        "block_size": 16,
+    }
+    return router_pb2.RouteRequest(**(fields | changed))
+
+
+async def settled(node) -> None:
+    """Wait until the router has taken in all that a node said: it acknowledges in order."""
+    await node.say(EventBatch(1))
+    assert await node.hear() == EventsAck(1)
+
+
+async def joined(served: Served, node_id: str = "a", *held):
+    """A node that joined and whose inventory the router knows."""
+    node = served.node(node_id)
+    await node.join(*held)
+    await settled(node)
+    return node
