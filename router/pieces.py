@@ -11,8 +11,9 @@ from typing import Final
 
 from hearthkv.core.routing import NodeMessage, SnapshotPart
 
-PIECE_KEYS: Final = 2_048
-"""Keys that are taken in at once: two to four milliseconds of work."""
+PIECE_KEYS: Final = 256
+"""Keys that are taken in at once: half a millisecond of work. A call takes several turns of the
+event loop, and between any two of them there may be a piece."""
 
 
 def pieces_of(message: NodeMessage) -> Iterator[NodeMessage]:
