@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -123,6 +124,19 @@ class Load:
         """Return the node where most lines of sessions had their last turn."""
         nodes = Counter(turn.node for turn in self._last_turns().values() if turn.node)
         return nodes.most_common(1)[0][0]
+
+    def calmest_node(self) -> str:
+        """
+        Return the node where the fewest turns broke off in the last minute.
+
+        For so long a node takes a turn to be under way if nobody tells it that it ended.
+        """
+        recent = self.turns_since(time.time() - 60)
+        broken = Counter(
+            turn.node for turn in recent if turn.refusal or turn.miss not in (None, "not_held")
+        )
+        nodes = {turn.node for turn in self._last_turns().values() if turn.node}
+        return min(sorted(nodes), key=lambda node: broken[node])
 
     def last_turns_on(self, node: str) -> dict[str, TurnRecord]:
         """Return the last turn of each line whose last turn was on a node."""

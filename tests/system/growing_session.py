@@ -37,7 +37,7 @@ BLOCKS_MIN = 48
 BLOCKS_PER_TURN = 4
 BLOCKS_MAX = 320
 
-SETTINGS = ClientSettings(route_s=1.0, match_s=1.0)
+SETTINGS = ClientSettings(route_s=1.0, match_s=1.0, stall_s=2.0)
 """For a machine that is busy with containers; all else as users have it."""
 
 LOAD_S = 3.0

@@ -56,6 +56,7 @@ def test_no_turn_is_the_worse_for_a_killed_router(cluster: FaultsCluster, load: 
     healed_s = load.wait_agreed(time.time(), routers=["router-1"])
     after = load.turns_since(time.time(), at_least=50)
     turns = load.turns_since(began_s)
+    say_cold(turns, began_s)
     say(
         "killed router",
         without=len(without),
@@ -82,6 +83,7 @@ def test_the_sessions_of_a_killed_node_go_on_elsewhere(cluster: FaultsCluster, l
     routes = [route for route in load.routes_since(began_s) if route.node != victim]
     before = [route for route in routes if route.began_s < kill_s]
     after = [route for route in routes if kill_s < route.began_s < back_s]
+    say_cold(turns, killed_s)
     say("killed node", moved=len(moved), **figures(turns), index_again_s=healed_s)
     say("killed node: Route before", **route_figures(before))
     say("killed node: Route after ", **route_figures(after))
@@ -135,7 +137,7 @@ def test_a_node_that_was_cut_off_is_known_again_for_what_it_holds(
 
 
 def test_a_node_that_leaves_costs_no_prefill(cluster: FaultsCluster, load: Load):
-    leaver = load.busiest_node()
+    leaver = load.calmest_node()
     moving, began_s = load.last_turns_on(leaver), time.time()
     with cluster.leaving(leaver):
         told_s = time.time()
@@ -146,6 +148,7 @@ def test_a_node_that_leaves_costs_no_prefill(cluster: FaultsCluster, load: Load)
         left_s = time.time()
         gone = load.turns_since(left_s, at_least=50)
         turns = load.turns_since(began_s)
+    say_cold(turns, told_s)
     say("drained node", moving=len(moving), **figures(turns), handed_over_s=handed_s - told_s)
     assert moving
     assert_sound(turns)
@@ -255,6 +258,24 @@ def route_figures(routes: Sequence[RouteRecord]) -> dict[str, float]:
         "p50_ms": 1000 * percentile(took_s, 0.5),
         "p99_ms": 1000 * percentile(took_s, 0.99),
     }
+
+
+def say_cold(turns: Sequence[TurnRecord], from_s: float) -> None:
+    """Print the turns that lost blocks, with their time from a moment on."""
+    for turn in turns:
+        if turn.lost:
+            say(
+                "cold turn",
+                after_s=turn.began_s - from_s,
+                session=turn.session,
+                node=turn.node,
+                reason=turn.reason,
+                had=turn.had,
+                matched=turn.matched,
+                loaded=turn.loaded,
+                miss=turn.miss,
+                refusal=turn.refusal,
+            )
 
 
 def say(what: str, **values: object) -> None:
