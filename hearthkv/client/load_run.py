@@ -40,6 +40,14 @@ class LoadQuery:
     pull: PullQuery | None = None
     """The part of the prompt that is held or arrives; None where nothing arrives."""
 
+    @property
+    def wants_arrivals(self) -> bool:
+        """Whether any of the blocks was not held, and arrives."""
+        if self.pull is None:
+            return False
+        end = min(self.first_block + len(self.keys), len(self.pull.keys))
+        return end > max(self.first_block, self.matched.total)
+
 
 class LoadRun:
     """

@@ -82,7 +82,7 @@ class Loader:
 
         Where blocks are on their way to the node, those are waited for, too.
         """
-        if query.pull is None or len(query.pull.keys) <= query.first_block:
+        if not query.wants_arrivals:
             return await self._load_held(node, query)
         load = ArrivingLoad(node, query, self._load_held, self._rates, self._settings)
         return await load.run()
@@ -168,7 +168,8 @@ class Loader:
             return
         started_s = clock.now()
         try:
-            await read.run(deadline, self._settings.stall_s, run.tell)
+            listener = None if run.query.on_progress is None else run.tell
+            await read.run(deadline, self._settings.stall_s, listener)
         finally:
             sample = run.count(
                 ReadPath.DIRECT,

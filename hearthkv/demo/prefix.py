@@ -200,15 +200,15 @@ class PrefixSource:
     async def _load_rest(
         self, turn: Turn, first_block: int, gap_end: int, cache: KVCache
     ) -> _Brought:
-        """Read the blocks that are not at hand, as far as the node says to hold them."""
+        """Read the blocks that are not at hand, as far as the node holds or is getting them."""
         node_blocks = turn.matched.total
-        end = min(node_blocks, gap_end)
+        end = min(turn.arriving_blocks, gap_end)
         if first_block >= end:
             miss = None if first_block == gap_end else turn.miss_reason
             return _Brought(TierCounts(), node_blocks, miss)
         loaded, miss = await self._load_batches(turn, first_block, end, cache)
-        if miss in _GONE:
-            node_blocks = first_block + loaded.total
+        came_to = first_block + loaded.total
+        node_blocks = came_to if miss in _GONE else max(node_blocks, came_to)
         return _Brought(loaded, node_blocks, miss)
 
     async def _load_batches(

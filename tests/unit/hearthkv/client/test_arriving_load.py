@@ -111,6 +111,14 @@ async def test_nothing_is_pulled_for_a_load_behind_what_arrives():
     assert node.calls["Pull"] == 0
 
 
+async def test_nothing_is_pulled_for_a_load_of_what_is_held():
+    node = arriving(held=2)
+    async with serving(node) as address, client() as kv:
+        _, loaded, _ = await load(kv, address, blocks=2)
+    assert loaded == Loaded(2, 8, TierCounts(dram=2))
+    assert node.calls["Pull"] == 0
+
+
 @pytest.mark.parametrize(
     ("answer", "miss"),
     [
