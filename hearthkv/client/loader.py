@@ -168,8 +168,7 @@ class Loader:
             return
         started_s = clock.now()
         try:
-            listener = None if run.query.on_progress is None else run.tell
-            await read.run(deadline, self._settings.stall_s, listener)
+            await read.run(deadline, self._settings.stall_s, run.tell)
         finally:
             sample = run.count(
                 ReadPath.DIRECT,
