@@ -28,7 +28,7 @@ from hearthkv.core.errors import (
 )
 from hearthkv.core.tier import Tier
 from hearthkv.datapath.file_reader import ReadGuard
-from hearthkv.datapath.file_reads import FileRead, FileRun, runs_of, whole_parts
+from hearthkv.datapath.file_reads import FileRead, FileRun, runs_of
 
 THREADS: Final = 4
 """Calls to the disk at once: what a disk needs to be busy, and few enough for two cores."""
@@ -149,18 +149,23 @@ class SsdStore:
     def _read_run(
         self, run: FileRun, reads: Sequence[CopyRead], guard: ReadGuard
     ) -> Iterator[tuple[int, StoreError | None]]:
+        found: dict[int, StoreError | None] = {}
+
+        def settle(at: int) -> None:
+            index = run.indexes[at]
+            found[index] = _checked(reads[index])
+
         try:
-            filled = self._files.reader.read(run, guard)
+            self._files.reader.read(run, guard, settle)
         except FileNotFoundError:
-            filled = 0
+            pass
         except OSError as error:
             for index in run.indexes:
                 yield index, self._translated(error)
             return
-        whole = set(whole_parts(run, filled))
         for index in run.indexes:
-            if index in whole:
-                yield index, _checked(reads[index])
+            if index in found:
+                yield index, found[index]
             else:
                 yield index, BlockLostError(f"{run.start.name} ends before block {index}")
 

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from hearthkv.core.block_ref import BlockRef
-from hearthkv.core.direct_path import FileAddress, LocatedBlock, RedisAddress
+from hearthkv.core.direct_path import LocatedBlock, RedisAddress
 from hearthkv.core.errors import PeerContractError
 from hearthkv.datapath.file_reads import FileRead, FileRun, runs_of
 from hearthkv.datapath.redis_blocks import NamedRead
@@ -76,6 +76,7 @@ def plan_reads(
     by_server: dict[int, list[ServerRead]] = {}
     in_files: list[int] = []
     reads: list[FileRead] = []
+    plain_names: set[str] = set()
     at = 0
     for block, each in enumerate(located):
         ref, address = each.ref, each.address
@@ -93,7 +94,11 @@ def plan_reads(
                 raise PeerContractError(
                     f"block {block} lies in a file, must not: there is no folder"
                 )
-            _check(address, ref.size_bytes)
+            if address.name not in plain_names:
+                _check_name(address.name)
+                plain_names.add(address.name)
+            if address.offset + ref.size_bytes > FILE_BYTES_MAX:
+                raise PeerContractError(f"offset is {address.offset}, must lie within a file")
             in_files.append(block)
             reads.append(FileRead(address, into))
     runs = [_run_read(run, in_files, located) for run in runs_of(reads)]
@@ -105,8 +110,7 @@ def _run_read(run: FileRun, in_files: Sequence[int], located: Sequence[LocatedBl
     return RunRead(blocks, tuple(located[block].ref for block in blocks), run)
 
 
-def _check(address: FileAddress, size_bytes: int) -> None:
-    name = address.name
+def _check_name(name: str) -> None:
     parts = PurePosixPath(name).parts
     is_plain = 0 < len(name) <= _NAME_CHARACTERS_MAX and name.isprintable()
     # PurePosixPath drops "." and doubled slashes by itself; a node has no reason to send them.
@@ -114,5 +118,3 @@ def _check(address: FileAddress, size_bytes: int) -> None:
         raise PeerContractError(
             f"file is {name[:80]!r}, must be a plain path within the node's folder"
         )
-    if address.offset + size_bytes > FILE_BYTES_MAX:
-        raise PeerContractError(f"offset is {address.offset}, must lie within a file")

@@ -8,6 +8,7 @@ it fills memory of its own, and is not waited for. Only the view of the memory l
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 from typing import Final
@@ -23,7 +24,6 @@ from hearthkv.core.clock import Clock
 from hearthkv.core.direct_path import LocatedBlock
 from hearthkv.core.errors import BlockLostError, DirectPathError, HearthKVError, StoreError
 from hearthkv.datapath.file_reader import ReadGuard
-from hearthkv.datapath.file_reads import whole_parts
 from hearthkv.datapath.redis_blocks import read_outcome, read_request
 from hearthkv.datapath.resp_wire import Request
 
@@ -69,47 +69,67 @@ class DirectRead:
             has_files=stores.has_files,
         )
         self._changed = asyncio.Event()
+        self._on_progress: OnProgress | None = None
         self._told = 0
+        self._news_s = 0.0
+        """When something came last, by the loop's clock."""
 
-    async def run(self, deadline: Deadline, stall_s: float, on_progress: OnProgress) -> None:
+    async def run(
+        self, deadline: Deadline, stall_s: float, on_progress: OnProgress | None = None
+    ) -> None:
         """
         Read until nothing is missing, or the first block that is missing stops it.
 
         Args:
             deadline: When to give up.
             stall_s: Seconds without a block after which the stores are in trouble.
-            on_progress: Must be short.
+            on_progress: Must be short. Without one fewer tasks are woken.
         """
+        self._on_progress = on_progress
         with self._stores.in_use():
             tasks = [
                 asyncio.create_task(self._read_server(server, reads))
                 for server, reads in self._plan.by_server.items()
             ]
-            tasks += [asyncio.create_task(self._read_run(run)) for run in self._plan.runs]
+            runs = deque(self._plan.runs)
+            lanes = min(len(runs), self._stores.threads.count)
+            tasks += [asyncio.create_task(self._read_lane(runs)) for _ in range(lanes)]
             try:
-                await self._follow(deadline, stall_s, on_progress)
+                await self._follow(deadline, stall_s)
             finally:
                 await _end(tasks)
 
-    async def _follow(self, deadline: Deadline, stall_s: float, on_progress: OnProgress) -> None:
+    async def _follow(self, deadline: Deadline, stall_s: float) -> None:
+        """Wait until it is over, or the deadline is, or nothing came for `stall_s`."""
+        loop = asyncio.get_running_loop()
+        self._news_s = loop.time()
         while not self.prefix.is_over:
+            left_s = deadline.left_s(self._clock.now())
+            patience_s = self._news_s + stall_s - loop.time()
             self._changed.clear()
-            wait_s = deadline.wait_s(self._clock.now(), stall_s)
             try:
-                async with asyncio.timeout(wait_s):
+                async with asyncio.timeout(min(left_s, patience_s)):
                     await self._changed.wait()
             except TimeoutError:
-                self.is_late = wait_s < stall_s
-                if not self.is_late:
-                    self.trouble = DirectPathError(f"stores brought nothing for {wait_s:.3g} s")
-                break
-            self._tell(on_progress)
-        self._tell(on_progress)
+                self.is_late = left_s < patience_s
+                if self.is_late:
+                    break
+                if loop.time() >= self._news_s + stall_s:
+                    self.trouble = DirectPathError(f"stores brought nothing for {stall_s:.3g} s")
+                    break
+            self._tell()
+        self._tell()
 
-    def _tell(self, on_progress: OnProgress) -> None:
-        if self.prefix.blocks > self._told:
+    def _tell(self) -> None:
+        if self._on_progress is not None and self.prefix.blocks > self._told:
             self._told = self.prefix.blocks
-            on_progress(self._told)
+            self._on_progress(self._told)
+
+    def _note_news(self) -> None:
+        """Take note that something came; nobody is woken who need not know of it."""
+        self._news_s = asyncio.get_running_loop().time()
+        if self._on_progress is not None or self.prefix.is_over:
+            self._changed.set()
 
     async def _read_server(self, server: int, reads: Sequence[ServerRead]) -> None:
         left = iter(reads)
@@ -134,48 +154,76 @@ class DirectRead:
             return False
         return True
 
-    async def _read_run(self, read: RunRead) -> None:
-        guard = ReadGuard()
+    async def _read_lane(self, runs: deque[RunRead]) -> None:
+        """Have a thread read runs as long as there are any: a hop to it costs more than a read."""
+        guard, loop = ReadGuard(), asyncio.get_running_loop()
         try:
-            arrived = await self._stores.threads.run(lambda: self._fill(read, guard))
-        except FileNotFoundError:
-            arrived = set()  # its blocks were moved, and the file with them
-        except (OSError, DirectPathError) as error:
-            self._fail(min(read.blocks), DirectPathError(f"file can't be read: {error}"))
-            return
+            await self._stores.threads.run(lambda: self._read_runs(runs, guard, loop))
+        except DirectPathError as error:
+            self._fail(min(self._plan.runs[0].blocks), error)
         finally:
             guard.give_up()
+
+    def _read_runs(
+        self, runs: deque[RunRead], guard: ReadGuard, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Read runs that nobody has begun, in a thread, and tell the loop of each."""
+        is_wanted = True
+        while is_wanted:
+            try:
+                read = runs.popleft()
+            except IndexError:
+                return
+            outcome = self._outcome(read, guard)
+            with guard as is_wanted:  # else there may be no loop any more
+                if is_wanted:
+                    loop.call_soon_threadsafe(self._take_in, read, outcome)
+
+    def _outcome(self, read: RunRead, guard: ReadGuard) -> set[int] | DirectPathError:
+        """Fill a run, in a thread; return the blocks of it that are verified."""
+        verified = set[int]()
+
+        def settle(at: int) -> None:
+            if _is_right(read.refs[at], read.run.parts[at]):
+                verified.add(read.blocks[at])
+
+        try:
+            self._stores.threads.check_open()
+            self._stores.files.read(read.run, guard, settle)
+        except DirectPathError as error:
+            return error
+        except FileNotFoundError:
+            return set()  # its blocks were moved, and the file with them
+        except OSError as error:
+            return DirectPathError(f"file can't be read: {error}")
+        return verified
+
+    def _take_in(self, read: RunRead, outcome: set[int] | DirectPathError) -> None:
+        """Take note of what became of a run."""
+        if isinstance(outcome, DirectPathError):
+            self._fail(min(read.blocks), outcome)
+            return
         for block in read.blocks:
-            if block in arrived:
+            if block in outcome:
                 self.prefix.arrived(block)
             else:
                 self.prefix.failed(block)
-        self._changed.set()
-
-    def _fill(self, read: RunRead, guard: ReadGuard) -> set[int]:
-        """Fill a run, in a thread; return the blocks of it that are verified."""
-        filled = self._stores.files.read(read.run, guard)
-        whole = sum(1 for _ in whole_parts(read.run, filled))
-        with guard.filling() as is_wanted:
-            if not is_wanted:
-                return set()
-            parts = zip(read.blocks[:whole], read.refs, read.run.parts, strict=False)
-            return {block for block, ref, part in parts if _is_right(ref, part)}
+        self._note_news()
 
     def _settle(self, block: int, error: StoreError | None) -> None:
         if error is None:
             self.prefix.arrived(block)
-            self._changed.set()
+            self._note_news()
         elif isinstance(error, BlockLostError):
             self.prefix.failed(block)
-            self._changed.set()
+            self._note_news()
         else:
             self._fail(block, error)
 
     def _fail(self, block: int, error: HearthKVError) -> None:
         self.trouble = error
         self.prefix.failed(block)
-        self._changed.set()
+        self._note_news()
 
 
 def _is_right(ref: BlockRef, payload: memoryview) -> bool:

@@ -168,7 +168,8 @@ class Loader:
             return
         started_s = clock.now()
         try:
-            await read.run(deadline, self._settings.stall_s, run.tell)
+            listener = None if run.query.on_progress is None else run.tell
+            await read.run(deadline, self._settings.stall_s, listener)
         finally:
             sample = run.count(
                 ReadPath.DIRECT,

@@ -8,7 +8,7 @@ answers.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from hearthkv.core.errors import DirectPathError
 
@@ -24,7 +24,7 @@ class ReadThreads:
     """
 
     def __init__(self, count: int) -> None:
-        self._count = count
+        self.count: Final = count
         self._threads: ThreadPoolExecutor | None = None
         self._is_closed = False
 
@@ -35,11 +35,20 @@ class ReadThreads:
         Raises:
             DirectPathError: If the threads are closed.
         """
+        self.check_open()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.count, "hearthkv-read")
+        return await asyncio.wrap_future(self._threads.submit(work))
+
+    def check_open(self) -> None:
+        """
+        Say whether there is any use in going on, to who has much to do in a thread.
+
+        Raises:
+            DirectPathError: If the threads are closed.
+        """
         if self._is_closed:
             raise DirectPathError("client is closed, must be open")
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._count, "hearthkv-read")
-        return await asyncio.wrap_future(self._threads.submit(work))
 
     def close(self) -> None:
         """Begin nothing more; what is under way is not waited for."""

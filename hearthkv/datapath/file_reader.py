@@ -13,12 +13,12 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from hearthkv.datapath.file_reads import FileRun, beyond
+from hearthkv.datapath.file_reads import FileRun, Filling, beyond, warm_slices
 
 ALIGN_BYTES: Final = 4096
 """O_DIRECT wants file offset, length and memory to be multiples of it."""
@@ -37,16 +37,19 @@ class ReadGuard:
         self._lock = threading.Lock()
         self._is_given_up = False
 
+    def __enter__(self) -> bool:
+        """Keep the caller from leaving; False where it has left. Only for what can't hang."""
+        self._lock.acquire()
+        return not self._is_given_up
+
+    def __exit__(self, *_: object) -> None:
+        """Let the caller leave."""
+        self._lock.release()
+
     def give_up(self) -> None:
         """Take the memory back; waits for a copy that is under way, never for a disk."""
         with self._lock:
             self._is_given_up = True
-
-    @contextmanager
-    def filling(self) -> Iterator[bool]:
-        """Keep the caller from leaving; False where it has left. Only for what can't hang."""
-        with self._lock:
-            yield not self._is_given_up
 
 
 class _OpenFile:
@@ -83,20 +86,27 @@ class FileReader:
         self._bounces: list[memoryview] = []
         self._bounces_left = threading.Semaphore(BOUNCES_MAX)
 
-    def read(self, run: FileRun, guard: ReadGuard | None = None) -> int:
+    def read(
+        self,
+        run: FileRun,
+        guard: ReadGuard | None = None,
+        settle: Callable[[int], None] = lambda _: None,
+    ) -> int:
         """
         Fill a run's parts, and return how many bytes there were: fewer only where the file ends.
 
         Args:
             run: Its parts are undefined beyond what was filled.
             guard: Lets the caller leave earlier; None for one who stays until the end.
+            settle: Is told the place in the run of each part that is whole, in order, while its
+                bytes are warm and the caller has not left.
 
         Raises:
             OSError: If the file is not there or can't be read.
         """
         file = self._acquire(run.start.name)
         try:
-            filled = self._fill_parts(file, run, guard)
+            filled = self._fill_parts(file, run, guard, Filling(run, settle))
         finally:
             self._release(file)
         if filled < run.size_bytes:
@@ -127,52 +137,63 @@ class FileReader:
         """Ask the kernel once; it may give less than was asked for."""
         return os.preadv(descriptor, parts, offset, flags)
 
-    def _fill_parts(self, file: _OpenFile, run: FileRun, guard: ReadGuard | None) -> int:
-        if guard is not None:
-            filled = 0 if file.is_direct else self._read_cached(file, run, guard)
-            return self._read_bounced(file, run, filled, guard)
-        if file.is_direct and not is_aligned(run):
-            return self._read_bounced(file, run, 0, ReadGuard())
-        return self._read_straight(file, run)
+    def _fill_parts(
+        self, file: _OpenFile, run: FileRun, guard: ReadGuard | None, filling: Filling
+    ) -> int:
+        if guard is None and not (file.is_direct and not is_aligned(run)):
+            self._read_straight(file, run, filling)
+            return filling.filled
+        if guard is None:
+            guard = ReadGuard()
+        elif not file.is_direct:
+            self._read_cached(file, run, guard, filling)
+        if filling.filled < run.size_bytes:
+            self._read_bounced(file, run, guard, filling)
+        return filling.filled
 
-    def _read_straight(self, file: _OpenFile, run: FileRun) -> int:
-        filled = count = self.preadv(file.descriptor, run.parts, run.start.offset)
-        while count and filled < run.size_bytes:
-            left = beyond(run.parts, filled)
-            count = self.preadv(file.descriptor, left, run.start.offset + filled)
-            filled += count
-        return filled
+    def _read_straight(self, file: _OpenFile, run: FileRun, filling: Filling) -> None:
+        filling.add(count := self.preadv(file.descriptor, run.parts, run.start.offset))
+        while count and filling.filled < run.size_bytes:
+            left = beyond(run.parts, filling.filled)
+            count = self.preadv(file.descriptor, left, run.start.offset + filling.filled)
+            filling.add(count)
 
-    def _read_cached(self, file: _OpenFile, run: FileRun, guard: ReadGuard) -> int:
-        """Take what is in memory already, without waiting for a disk; return how much."""
-        with guard.filling() as may_fill:
-            if not may_fill:
-                return 0
-            try:
-                return self.preadv(file.descriptor, run.parts, run.start.offset, os.RWF_NOWAIT)
-            except OSError as error:
-                if error.errno in _CANT:
-                    return 0
-                raise
+    def _read_cached(
+        self, file: _OpenFile, run: FileRun, guard: ReadGuard, filling: Filling
+    ) -> None:
+        """Take what is in memory already, without waiting for a disk."""
+        for part, size_bytes in warm_slices(run.parts):
+            offset = run.start.offset + filling.filled
+            with guard as may_fill:
+                if not may_fill:
+                    return
+                try:
+                    count = self.preadv(file.descriptor, run.parts[part], offset, os.RWF_NOWAIT)
+                except OSError as error:
+                    if error.errno in _CANT:
+                        return
+                    raise
+                filling.add(count)
+            if count < size_bytes:
+                return
 
-    def _read_bounced(self, file: _OpenFile, run: FileRun, filled: int, guard: ReadGuard) -> int:
+    def _read_bounced(
+        self, file: _OpenFile, run: FileRun, guard: ReadGuard, filling: Filling
+    ) -> None:
         """Read the rest of a run into memory of our own, piece by piece, and copy it."""
-        size_bytes = run.size_bytes
-        if filled == size_bytes:
-            return filled
         with self._bounce() as bounce:
-            while filled < size_bytes:
-                start = run.start.offset + filled
+            while left_bytes := run.size_bytes - filling.filled:
+                start = run.start.offset + filling.filled
                 skipped = start % ALIGN_BYTES  # O_DIRECT begins and ends at multiples
-                wanted = min(BOUNCE_BYTES, _aligned(skipped + size_bytes - filled))
+                wanted = min(BOUNCE_BYTES, _aligned(skipped + left_bytes))
                 count = self._fill(file, bounce[:wanted], start - skipped)
-                fresh = min(count - skipped, size_bytes - filled)
-                with guard.filling() as may_fill:
+                fresh = min(count - skipped, left_bytes)
+                with guard as may_fill:
                     if fresh <= 0 or not may_fill:
-                        break
-                    _scatter(bounce[skipped : skipped + fresh], beyond(run.parts, filled))
-                filled += fresh
-        return filled
+                        return
+                    left = beyond(run.parts, filling.filled)
+                    _scatter(bounce[skipped : skipped + fresh], left)
+                    filling.add(fresh)
 
     def _fill(self, file: _OpenFile, into: memoryview, offset: int) -> int:
         """Read until memory is full or the file ends; O_DIRECT goes on at multiples only."""

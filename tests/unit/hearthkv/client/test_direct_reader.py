@@ -108,7 +108,7 @@ def other_copy(direct: FakeDirectNode) -> None:
 
     def bend(honest: Located) -> Located:
         blocks = [
-            replace(b, ref=replace(b.ref, sequence=b.ref.sequence + 9)) for b in honest.blocks
+            replace(b, ref=b.ref._replace(sequence=b.ref.sequence + 9)) for b in honest.blocks
         ]
         return replace(honest, blocks=tuple(blocks))
 
@@ -263,7 +263,7 @@ async def test_a_read_that_was_left_behind_is_not_looked_at(direct_node: FakeDir
         located = [direct_node.blocks[key] for key in KEYS]
         read, guard = DirectRead(stores, located, view, ManualClock()), ReadGuard()
         guard.give_up()
-        assert read._fill(read._plan.runs[0], guard) == set()
+        assert read._outcome(read._plan.runs[0], guard) == set()
         assert not any(view)
 
 

@@ -1,10 +1,11 @@
 """Tests of `hearthkv.datapath.file_reads`."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hearthkv.core.direct_path import FileAddress
-from hearthkv.datapath.file_reads import FileRead, beyond, runs_of, whole_parts
+from hearthkv.datapath.file_reads import FileRead, Filling, beyond, runs_of, warm_slices
 
 
 def read(offset: int, size_bytes: int = 10, *, name: str = "a") -> FileRead:
@@ -72,12 +73,28 @@ def test_what_is_left_of_parts():
     ]
 
 
-def test_which_reads_are_served_in_full():
+def test_parts_are_settled_in_order_as_soon_as_they_are_whole():
     (run,) = runs_of([read(10), read(0)])
-    assert [list(whole_parts(run, filled)) for filled in (0, 9, 10, 19, 20)] == [
-        [],
-        [],
-        [1],
-        [1],
-        [1, 0],
-    ]
+    settled: list[int] = []
+    filling = Filling(run, settled.append)
+    seen = []
+    for count in (0, 9, 1, 9, 1, 0):
+        filling.add(count)
+        seen.append((filling.filled, tuple(settled)))
+    assert seen == [(0, ()), (9, ()), (10, (0,)), (19, (0,)), (20, (0, 1)), (20, (0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param([5], ["5"], id="one part"),
+        pytest.param([4, 6, 1], ["46", "1"], id="full slices"),
+        pytest.param([4, 7, 3], ["4", "73"], id="what does not fit begins the next"),
+        pytest.param([1, 25, 2], ["1", "25", "2"], id="a larger part stands alone"),
+    ],
+)
+def test_parts_are_cut_into_warm_slices(sizes: list[int], expected: list[str]):
+    parts = [memoryview(bytes(size)) for size in sizes]
+    found = list(warm_slices(parts, 10))
+    assert ["".join(str(len(part)) for part in parts[cut]) for cut, _ in found] == expected
+    assert [size for _, size in found] == [sum(map(len, parts[cut])) for cut, _ in found]
