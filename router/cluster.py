@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from hearthkv.core.block_io import KeysQuery
-from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_key import PackedKeys, SampledKeys
 from hearthkv.core.routing import (
     CacheHint,
     NodeEndpoint,
@@ -113,10 +113,8 @@ class Cluster:
             NoNodeError: If no node is live.
         """
         samples = query.keys if query.hint is not CacheHint.BYPASS else query.keys.up_to(0)
-        prefixes = {
-            node_id: samples.positions[keys - 1]
-            for node_id, keys in self.index.prefixes(query.namespace_id, samples.keys).items()
-        }
+        prompt = self.index.look_up(query.namespace_id, samples)
+        prefixes = prompt.prefixes()
         choice = place(
             Turn(
                 query.session_id,
@@ -128,8 +126,9 @@ class Cluster:
             matched_blocks=prefixes,
             policy=self._policy,
         )
-        prefix = samples.up_to(prefixes.get(choice.node_id, 0)).keys
-        matched = self.index.tiers(choice.node_id, query.namespace_id, prefix)
+        blocks = prefixes.get(choice.node_id, 0)
+        prefix = samples.up_to(blocks).keys
+        matched = prompt.tiers(choice.node_id, blocks)
         endpoint = self.membership.endpoint(choice.node_id)
         routed = Routed(
             route=Route(endpoint, matched, choice.home_node_id, choice.reason),
@@ -154,13 +153,10 @@ class Cluster:
 
     def lookup(self, query: KeysQuery) -> list[NodeMatch]:
         """Return who holds how much of a prompt, longest first, then by name; changes nothing."""
-        prefixes = self.index.prefixes(query.namespace_id, query.keys)
+        prompt = self.index.look_up(query.namespace_id, SampledKeys.all_of(query.keys))
         return [
-            NodeMatch(
-                node_id,
-                self.index.tiers(node_id, query.namespace_id, query.keys.slice(0, blocks)),
-            )
-            for node_id, blocks in sorted(prefixes.items(), key=lambda item: (-item[1], item[0]))
+            NodeMatch(node_id, prompt.exact_tiers(node_id, blocks))
+            for node_id, blocks in prompt.prefixes().items()
         ]
 
     def end_session(self, session_id: SessionId) -> NodeId | None:
@@ -276,7 +272,8 @@ class Cluster:
             self.hot.note_pull(query.namespace_id, pulled, node_id, now)
 
     def _holders(self, namespace_id: bytes, key: bytes) -> Collection[NodeId]:
-        return self.index.prefixes(namespace_id, PackedKeys(key, len(key))).keys()
+        keys = SampledKeys.all_of(PackedKeys(key, len(key)))
+        return self.index.look_up(namespace_id, keys).prefixes().keys()
 
     def _applied(self, outcome: Outcome) -> Outcome:
         """Bring the index up to date with what changed."""

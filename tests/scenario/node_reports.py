@@ -86,4 +86,4 @@ def lies(liar: str) -> st.SearchStrategy[NodeMessage]:
 
 def prefix_of(router: Cluster, node_id: str) -> int:
     """Leading blocks of the prompt that a router finds at a node."""
-    return router.index.prefixes(NS, PROMPT).get(NodeId(node_id), 0)
+    return router.index.look_up(NS, SampledKeys.all_of(PROMPT)).prefixes().get(NodeId(node_id), 0)

@@ -5,7 +5,7 @@ from hearthkv.codec.membership import (
     decode_node_message,
     encode_node_message,
 )
-from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.block_key import PackedKeys, SampledKeys
 from hearthkv.core.routing import SnapshotPart
 from hearthkv.core.session_id import NodeId
 from hearthkv.core.tier import Tier
@@ -42,6 +42,9 @@ def test_the_index_is_rebuilt_from_the_snapshots_at_sixteen_bytes_a_block():
             for piece in pieces_of(message):
                 router.hear(StreamId(stream), piece, 0.0)
     assert router.index.keys == 2 * BLOCKS
-    assert router.index.prefixes(NS, KEYS) == {NodeId("a"): BLOCKS, NodeId("b"): BLOCKS}
+    assert router.index.look_up(NS, SampledKeys.all_of(KEYS)).prefixes() == {
+        NodeId("a"): BLOCKS,
+        NodeId("b"): BLOCKS,
+    }
     assert sent_bytes / (2 * BLOCKS) < BYTES_PER_BLOCK
     assert router.feeds.lag_s(0.0) == 0.0

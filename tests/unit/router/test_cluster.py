@@ -186,7 +186,7 @@ def test_a_node_whose_keys_found_no_room_is_asked_again_once_there_is_some():
     outcome = cluster.sweep(11.0)  # the lease of A is over
     assert [answer for _, answer in outcome.answers] == [ResyncOrder(1, 1)]
     cluster.hear(STREAMS[B], SnapshotPart(NS, Tier.DRAM, KEYS.slice(0, 80), True, True), 11.0)
-    assert cluster.index.prefixes(NS, KEYS) == {B: 80}
+    assert cluster.index.look_up(NS, SampledKeys.all_of(KEYS)).prefixes() == {B: 80}
     assert cluster.sweep(12.0).answers == ()
 
 
