@@ -54,7 +54,10 @@ class Block:
     depth: int
     """Index in its prompt: the number of blocks before it."""
 
-    children: set["Block"] = field(default_factory=set)
+    children: dict["Block", None] = field(default_factory=dict)
+    """In the order in which they came: a set's would hang on their addresses, and two runs of one
+    story would differ."""
+
     pending_children: int = 0
     """Writes under way that name it as their parent."""
 

@@ -108,7 +108,7 @@ class BlockTree:
             assert key not in held
             block = held[key] = Block(namespace_id, key, parent, copy, depth)
             if parent is not None:
-                parent.children.add(block)
+                parent.children[block] = None
             added.append(block)
             parent = block
             depth += 1
@@ -120,7 +120,7 @@ class BlockTree:
         assert not block.children
         block.is_held = False
         if block.parent is not None:
-            block.parent.children.remove(block)
+            del block.parent.children[block]
         del self._namespaces[block.namespace_id].blocks[block.key]
         self._close_if_empty(block.namespace_id)
 

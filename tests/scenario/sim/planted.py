@@ -17,10 +17,12 @@ import hearthkv.client.prefix_assembly
 import hearthkv.core.block_frame
 from cachenode.block import Block
 from cachenode.block_tree import BlockTree
+from cachenode.drain import Drain
 from cachenode.event_log import Subscription
 from cachenode.shelf import Shelf
 from hearthkv.client.deadline import Deadline
 from hearthkv.core import rendezvous
+from hearthkv.core.pulls import PullEnd
 from hearthkv.core.routing import NodeEndpoint
 from hearthkv.core.session_id import NodeId, SessionId
 from router.membership import Membership
@@ -48,7 +50,7 @@ def what_hangs_on_a_lost_block_stays(patch: pytest.MonkeyPatch) -> None:
     def remove(tree: BlockTree, block: Block) -> None:
         block.is_held = False
         if block.parent is not None:
-            block.parent.children.discard(block)
+            block.parent.children.pop(block, None)
         del tree._namespaces[block.namespace_id].blocks[block.key]
 
     patch.setattr(cachenode.holdings, "subtree_leaves_first", lambda block: [block])
@@ -110,6 +112,13 @@ def homes_depend_on_who_came_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Membership, "endpoints", endpoints)
     patch.setattr(rendezvous, "rank", rank)
     patch.setattr(rendezvous, "owner", owner)
+
+
+def nothing_is_fetched_when_a_node_leaves(patch: pytest.MonkeyPatch) -> None:
+    async def have_pulled(*_: object) -> PullEnd:
+        return PullEnd.COMPLETE
+
+    patch.setattr(Drain, "_have_pulled", have_pulled)
 
 
 class _AgreesWithEverything:

@@ -24,7 +24,7 @@ def test_an_added_block_is_found_below_its_parent():
     first, second = grow(tree, 1, 2)
     assert tree.find(NAMESPACE_ID, key(2)) is second
     assert second.parent is first
-    assert first.children == {second}
+    assert list(first.children) == [second]
     assert (first.depth, second.depth) == (0, 1)
 
 
@@ -64,7 +64,7 @@ def test_a_removed_leaf_is_held_no_more():
     first, second = grow(tree, 1, 2)
     tree.remove_leaf(second)
     assert not second.is_held
-    assert first.children == set()
+    assert not first.children
     assert tree.find(NAMESPACE_ID, key(2)) is None
     tree.remove_leaf(first)
     assert tree.namespace_ids() == ()
