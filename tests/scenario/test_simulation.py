@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.sim.planted import BUGS, PlantedBug
+from tests.scenario.sim.planted import BUGS, PlantedBug, nothing_is_fetched_when_a_node_leaves
 from tests.scenario.sim.trace import Violation
-from tests.scenario.sim.world import simulate
+from tests.scenario.sim.world import simulate, simulate_departure
 
 ROOT = Path(__file__).parents[2]
 
 SEEDS_TO_FIND_A_BUG = 40
+DEPARTURES = 10
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -32,6 +33,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_a_cluster_in_trouble_keeps_its_promises_I1_I2_I3_I5_I6_I8(seed: int):  # noqa: N802
     assert simulate(seed).tally.turns > 0
+
+
+@pytest.mark.parametrize("departure", range(DEPARTURES))
+def test_a_node_that_leaves_costs_no_session_a_block(departure: int):
+    assert simulate_departure(departure).tally.loaded_blocks > 0
+
+
+def test_a_departure_that_fetches_nothing_is_found(monkeypatch: pytest.MonkeyPatch):
+    nothing_is_fetched_when_a_node_leaves(monkeypatch)
+    with pytest.raises(Violation, match=r"drain: .* after node-\w left"):
+        all(simulate_departure(seed) for seed in range(DEPARTURES))
 
 
 def test_a_seed_tells_the_same_story_in_every_process():

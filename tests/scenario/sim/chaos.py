@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from hearthkv.core.block_io import DropBlocks, DropNamespace, DropSession
 from hearthkv.core.block_key import PackedKeys
@@ -12,6 +13,10 @@ from hearthkv.core.tier import Tier
 from tests.scenario.sim.cluster import SimCluster
 from tests.scenario.sim.machines import Machine
 from tests.scenario.sim.network import Link
+from tests.scenario.sim.players import Player
+
+CALL_BACK_S = 3.0
+"""After how long somebody sees to it that no node leaves for good."""
 
 KEEPALIVE_S = 10.0
 """How long a connection is silent before its ends give it up."""
@@ -41,6 +46,7 @@ class Chaos:
             self._slow_down,
             self._kill_node,
             self._kill_router,
+            self._send_away,
             self._jump,
             self._fail_disk,
             self._empty_disk,
@@ -64,6 +70,7 @@ class Chaos:
                 if loop.time() < self.until_s:
                     troubles.create_task(kind())
         await asyncio.wait(self._plays)
+        await self._call_back()
 
     async def _cut(self) -> None:
         link = self._chance.choice(self.cluster.network.links())
@@ -112,6 +119,26 @@ class Chaos:
             await self._wait_until(self._end_s(self._chance.choice((0.05, 0.5, 3.0, 6.0))))
             self.cluster.start_node(machine)
 
+    async def _send_away(self) -> None:
+        """Have a node hand over what it has, and leave before it is done, or after."""
+        machine = self._node()
+        process, player = machine.process, self._chance.choice(self.cluster.players)
+        self._trace.note(f"{machine.name} is to leave")
+        self._ask(player, player.kv.drain_node(machine.name))
+        await self._wait_until(self._end_s(self._chance.choice((0.1, 1.0, 4.0))))
+        if machine.process is process and process is not None:
+            self.cluster.kill(machine)
+            await self._wait_until(self._end_s(self._chance.choice((0.05, 1.0))))
+            self.cluster.start_node(machine)
+
+    async def _call_back(self) -> None:
+        """Let no node leave that was told too late: its order was under way when it was killed."""
+        await asyncio.sleep(CALL_BACK_S)
+        player = self.cluster.players[0]
+        for name, node in self.cluster.nodes.items():
+            if node.node.drain.is_draining:
+                self._ask(player, player.kv.drain_node(name, cancel=True))
+
     async def _kill_router(self) -> None:
         machine = self._chance.choice(self.cluster.router_machines)
         if machine.is_up:
@@ -157,6 +184,7 @@ class Chaos:
         if spec is None:
             return
         session = self._chance.choice(player.sessions)
+        asked: Coroutine[Any, Any, object]
         chance = self._chance.random()
         if chance < 0.4:
             at = self._chance.randrange(len(keys))
@@ -173,6 +201,11 @@ class Chaos:
             asked = player.kv.pin(
                 node, session.spec, session.tokens, ttl_s=self._chance.uniform(0.1, 3)
             )
+
+        self._ask(player, asked)
+
+    def _ask(self, player: Player, asked: Coroutine[Any, Any, object]) -> None:
+        """Let a player ask for something that may fail."""
 
         async def ask() -> None:
             try:

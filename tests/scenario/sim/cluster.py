@@ -5,6 +5,7 @@ import random
 
 from hearthkv.client.kv import HearthKV
 from hearthkv.core.block_frame import FRAME_BYTES
+from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.tier import Tier
 from tests.scenario.sim.disk import Disk
@@ -36,9 +37,13 @@ class SimCluster:
         chance: Where all its randomness comes from.
         clock: The time.
         trace: Is told everything.
+        room: How many times the usual a node may hold, which is little.
     """
 
-    def __init__(self, chance: random.Random, clock: ManualClock, trace: Trace) -> None:
+    def __init__(
+        self, chance: random.Random, clock: ManualClock, trace: Trace, *, room: int = 1
+    ) -> None:
+        self._room = room
         self.chance = chance
         self.trace = trace
         self.tally = Tally()
@@ -111,6 +116,14 @@ class SimCluster:
             for session in player.sessions:
                 await asyncio.wait({player.process.spawn(player.play_well(session))})
 
+    def held_blocks(self, session: Session) -> int:
+        """The longest prefix of a session that some node holds."""
+        spec, keys = self.lineages.prompts[session.session_id]
+        query = PackedKeys.join(keys)
+        return max(
+            node.node.catalog.match(spec.namespace_id, query).total for node in self.nodes.values()
+        )
+
     def _start(self, machine: Machine) -> Process:
         process = Process(machine, self.trace)
         self.trace.note(f"start {process}")
@@ -139,7 +152,12 @@ class SimCluster:
         return NodePlan(
             machine=machine,
             disks={
-                tier: Disk(f"{machine.name}/{tier.name}", tier, count * BLOCK_BYTES, self.trace)
+                tier: Disk(
+                    f"{machine.name}/{tier.name}",
+                    tier,
+                    self._room * count * BLOCK_BYTES,
+                    self.trace,
+                )
                 for tier, count in blocks.items()
             },
             policy=self.chance.choice(POLICIES),

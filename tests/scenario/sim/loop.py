@@ -52,6 +52,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._numbers = itertools.count(1)
         self._selector = _Leap(clock)
         self.set_task_factory(self._new_task)
+        self.set_exception_handler(self._note_neglect)
 
     def time(self) -> float:
         return self._clock.now()
@@ -70,6 +71,12 @@ class SimLoop(asyncio.BaseEventLoop):
         else:
             context.run(self._on_task, task)
         return task
+
+    def _note_neglect(self, _: object, told: dict[str, Any]) -> None:
+        """An error that nobody took care of is one that fails somebody."""
+        if not self.is_ending and self._trace.failure is None:
+            failure = self._trace.fail("I5", f"{told['message']}: {told.get('exception')!r}")
+            failure.__cause__ = told.get("exception")
 
     def _run_once(self) -> None:
         super()._run_once()  # type: ignore[misc]

@@ -52,6 +52,11 @@ class Link:
         late = 10.0 if share > 0.98 else 1.0
         return (least + (most - least) * share) * late * self.slowness
 
+    def note_arrival(self, at_s: float) -> None:
+        """Take note of when something arrives; what is slow ails the link until then."""
+        if self.slowness > 1:
+            self.faulty_until_s = max(self.faulty_until_s, at_s)
+
     def pass_on(self, deliver: Callable[[], None]) -> None:
         """Deliver something whose time has come, unless the link is blocked."""
         if self.is_blocked or self._held:
@@ -109,6 +114,7 @@ class Pipe(Generic[Item]):
         """Send something; it arrives behind everything that was sent before."""
         loop = asyncio.get_running_loop()
         self._last_at = max(self._last_at, loop.time() + self._link.draw_delay_s())
+        self._link.note_arrival(self._last_at)
         self._on_the_way.append(item)
         loop.call_at(self._last_at, self._link.pass_on, self._arrive)
 

@@ -65,6 +65,8 @@ class Session:
     miss: MissReason | None = None
     """Why its last load brought no more."""
 
+    loaded_blocks: int = 0
+
 
 @dataclass
 class Tally:
@@ -146,16 +148,29 @@ class Player:
             f"{session.session_id} misses by {session.miss} though all is well",
         )
 
-    async def turn(self, session: Session, prompt: list[int], answer: int) -> list[int]:
+    async def play_on(self, session: Session) -> None:
+        """Play a turn that wants all there is of the session's last one, with time enough."""
+        await self.turn(session, session.tokens, 4, hint="reuse", deadline_s=2.0)
+
+    async def turn(
+        self,
+        session: Session,
+        prompt: list[int],
+        answer: int,
+        *,
+        hint: str | None = None,
+        deadline_s: float | None = None,
+    ) -> list[int]:
         """Play one turn; return its tokens, with those of the answer."""
         chance = self._chance
-        hint = chance.choices(("reuse", "none", "bypass"), (0.85, 0.12, 0.03))[0]
+        hint = hint or chance.choices(("reuse", "none", "bypass"), (0.85, 0.12, 0.03))[0]
         turn = await self._in_time(
             self._seat_s,
             self.kv.begin_turn(session.session_id, session.spec, prompt, cache_hint=hint),
             "begin_turn",
         )
-        loaded = await self._load(session, turn)
+        deadline_s = deadline_s or chance.choice((0.05, 0.5, 2.0))
+        loaded = await self._load(session, turn, deadline_s)
         await asyncio.sleep(0.02 + 0.002 * (len(turn.keys) - loaded))
         tokens = [*prompt, *self._words(answer)]
         turn.extend(tokens[len(prompt) :])
@@ -173,12 +188,11 @@ class Player:
         self._tally.saved_blocks += finished.saved_blocks
         return tokens
 
-    async def _load(self, session: Session, turn: Turn) -> int:
+    async def _load(self, session: Session, turn: Turn, deadline_s: float) -> int:
         """Load what there is; every byte that counts must be right (I1)."""
         blocks = len(turn.keys)
         size = session.spec.block_bytes
         buffer = bytearray(blocks * size)
-        deadline_s = self._chance.choice((0.05, 0.5, 2.0))
         loaded = await self._in_time(
             deadline_s + SLACK_S, turn.load_into(buffer, deadline_s=deadline_s), "load_into"
         )
@@ -193,7 +207,7 @@ class Player:
         return loaded.blocks
 
     def _count(self, session: Session, blocks: int, loaded: Loaded) -> None:
-        session.miss = loaded.miss
+        session.miss, session.loaded_blocks = loaded.miss, loaded.blocks
         self._tally.turns += 1
         self._tally.prompt_blocks += blocks
         self._tally.loaded_blocks += loaded.blocks

@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import random
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from hearthkv.core.clock import ManualClock
 from tests.scenario.sim.audit import Audit
@@ -17,6 +19,7 @@ from tests.scenario.sim.trace import Trace
 
 START_S = 1.0
 TROUBLE_S = 8.0
+HAND_OVER_S = 20.0
 QUIET_S = 7.0
 """Time for all to find each other again: nodes try a lost router every 5 s."""
 
@@ -30,21 +33,38 @@ class Report:
     tally: Tally
 
 
+Story = Callable[[SimCluster], Coroutine[Any, Any, None]]
+
+
 def simulate(seed: int) -> Report:
     """
-    Play one cluster's life.
+    Play one cluster's life: a while in trouble, and a while in quiet.
 
     Raises:
         Violation: If an invariant did not hold at some step.
     """
+    return _play(seed, _live, room=1)
+
+
+def simulate_departure(seed: int) -> Report:
+    """
+    Let a node leave a cluster that is well.
+
+    Raises:
+        Violation: If a session lost a block by it, or an invariant did not hold.
+    """
+    return _play(seed, _leave, room=20)
+
+
+def _play(seed: int, story: Story, *, room: int) -> Report:
     clock = ManualClock()
     trace = Trace(seed, clock)
     loop = SimLoop(clock, trace, note_task)
-    cluster = SimCluster(random.Random(seed), clock, trace)
+    cluster = SimCluster(random.Random(seed), clock, trace, room=room)
     gc.disable()
     try:
         with channels_over(cluster.fabric):
-            living = loop.create_task(_live(cluster))
+            living = loop.create_task(story(cluster))
             try:
                 _run(loop, living)
             finally:
@@ -71,6 +91,38 @@ async def _live(cluster: SimCluster) -> None:
     await cluster.play_once_more()
     await asyncio.sleep(1.0)
     audit.judge()
+
+
+async def _leave(cluster: SimCluster) -> None:
+    """Play, have a node hand over what it has, take it away, and play on."""
+    cluster.start()
+    await asyncio.sleep(START_S)
+    playing = cluster.begin_sessions(START_S + TROUBLE_S)
+    await asyncio.sleep(cluster.chance.uniform(0.7, 1.4) * TROUBLE_S)
+    machine = cluster.chance.choice(cluster.node_machines)
+    leaving = cluster.nodes[machine.name].node.drain
+    player = cluster.chance.choice(cluster.players)
+    player.process.spawn(player.kv.drain_node(machine.name))
+    await asyncio.wait(playing)
+    await asyncio.sleep(HAND_OVER_S)
+    left = leaving.sessions_left()
+    cluster.trace.check(left == 0, "drain", f"{left} sessions are not handed over")
+    held = {
+        session.session_id: cluster.held_blocks(session)
+        for player in cluster.players
+        for session in player.sessions
+    }
+    cluster.kill(machine)
+    for player in cluster.players:
+        for session in player.sessions:
+            await asyncio.wait({player.process.spawn(player.play_on(session))})
+            before = held[session.session_id]
+            cluster.trace.check(
+                session.loaded_blocks >= before,
+                "drain",
+                f"{session.session_id} had {before} blocks, and finds {session.loaded_blocks} "
+                f"after {machine.name} left",
+            )
 
 
 def _run(loop: SimLoop, living: "asyncio.Task[None]") -> None:
