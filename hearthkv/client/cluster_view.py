@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from hearthkv.core import rendezvous
+from hearthkv.core.rendezvous import Rendezvous
 from hearthkv.core.routing import NodeEndpoint, NodeState, PlacementReason, Route
 from hearthkv.core.session_id import SessionId
 from hearthkv.core.tier import TierCounts
@@ -17,10 +17,12 @@ class ClusterView:
 
     def __init__(self) -> None:
         self._live: dict[str, NodeEndpoint] = {}
+        self._homes = Rendezvous(())
 
     def replace(self, nodes: Iterable[NodeEndpoint]) -> None:
         """Forget the last list; only live nodes of the new one are of use."""
         self._live = {node.node_id: node for node in nodes if node.state is NodeState.LIVE}
+        self._homes = Rendezvous((node.node_id, node.weight) for node in self._live.values())
 
     @property
     def nodes(self) -> tuple[NodeEndpoint, ...]:
@@ -38,7 +40,7 @@ class ClusterView:
         Returns:
             The node, with nothing matched; None where no node is left.
         """
-        order = rendezvous.rank(session_id, ((n.node_id, n.weight) for n in self._live.values()))
+        order = self._homes.rank(session_id)
         for place, node_id in enumerate(order):
             node = self._live[node_id]
             if node.address not in skipped:

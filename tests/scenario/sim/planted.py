@@ -6,7 +6,7 @@ asks for it.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -21,8 +21,8 @@ from cachenode.drain import Drain
 from cachenode.event_log import Subscription
 from cachenode.shelf import Shelf
 from hearthkv.client.deadline import Deadline
-from hearthkv.core import rendezvous
 from hearthkv.core.pulls import PullEnd
+from hearthkv.core.rendezvous import Rendezvous
 from hearthkv.core.routing import NodeEndpoint
 from hearthkv.core.session_id import NodeId, SessionId
 from router.membership import Membership
@@ -101,17 +101,17 @@ def homes_depend_on_who_came_first(patch: pytest.MonkeyPatch) -> None:
     def endpoints(membership: Membership) -> list[NodeEndpoint]:
         return [node.endpoint for node in membership._nodes.values()]
 
-    def rank(session_id: SessionId, nodes: Iterable[tuple[NodeId, float]]) -> list[NodeId]:
-        names = [node_id for node_id, _ in nodes]
-        first = zlib.crc32(session_id.encode()) % max(1, len(names))
-        return names[first:] + names[:first]
+    def prepare(homes: Rendezvous, nodes: Iterable[tuple[NodeId, float]]) -> None:
+        homes._node_ids = [node_id for node_id, _ in nodes]
 
-    def owner(session_id: SessionId, nodes: Sequence[tuple[NodeId, float]]) -> NodeId | None:
-        return next(iter(rank(session_id, nodes)), None)
+    def first(homes: Rendezvous, session_id: SessionId, count: int) -> list[NodeId]:
+        names = homes._node_ids
+        start = zlib.crc32(session_id.encode()) % max(1, len(names))
+        return (names[start:] + names[:start])[:count]
 
     patch.setattr(Membership, "endpoints", endpoints)
-    patch.setattr(rendezvous, "rank", rank)
-    patch.setattr(rendezvous, "owner", owner)
+    patch.setattr(Rendezvous, "__init__", prepare)
+    patch.setattr(Rendezvous, "first", first)
 
 
 def nothing_is_fetched_when_a_node_leaves(patch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearthkv.core import rendezvous
-from hearthkv.core.rendezvous import owner, rank
+from hearthkv.core.rendezvous import Rendezvous, owner, rank
 from hearthkv.core.session_id import NodeId, SessionId
 
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8)
@@ -49,19 +48,51 @@ def test_more_weight_never_costs_a_session(session, nodes, factor):
     assert owner(SessionId(session), heavier.items()) == mine
 
 
-def test_a_new_node_takes_its_share_and_no_more():
-    before = [(NodeId(name), 1.0) for name in "abcd"]
-    after = [*before, (NodeId("e"), 1.0)]
-    moved = [(owner(s, before), owner(s, after)) for s in SESSIONS]
-    takers = Counter(new for old, new in moved if old != new)
-    assert set(takers) == {"e"}
-    # Binomial with p = 1/5: four standard deviations are about 100 of 4000.
-    assert abs(takers[NodeId("e")] - 800) < 4 * math.sqrt(4000 * 0.2 * 0.8)
+@given(NAMES, NODES, st.integers(0, 7))
+def test_the_first_nodes_are_those_of_the_ranks(session, nodes, count):
+    prepared = Rendezvous(nodes.items())
+    assert len(prepared) == len(nodes)
+    assert prepared.first(SessionId(session), count) == prepared.rank(SessionId(session))[:count]
+    assert prepared.rank(SessionId(session)) == rank(SessionId(session), nodes.items())
+    assert prepared.owner(SessionId(session)) == owner(SessionId(session), nodes.items())
+
+
+def owners(nodes: list[tuple[NodeId, float]]) -> list[NodeId | None]:
+    return list(map(Rendezvous(nodes).owner, SESSIONS))
+
+
+def test_a_ninth_node_moves_only_sessions_to_itself_and_no_more_than_its_share():
+    eight = [(NodeId(f"node-{number}"), 1.0) for number in range(8)]
+    after = owners([*eight, (NodeId("node-8"), 1.0)])
+    moved = [new for old, new in zip(owners(eight), after, strict=True) if old != new]
+    assert set(moved) == {"node-8"}
+    assert len(moved) / len(SESSIONS) <= 1 / 9 + 0.02
+    # Binomial with p = 1/9: four standard deviations are about 80 of 4000.
+    assert abs(len(moved) - 4000 / 9) < 4 * math.sqrt(4000 / 9 * 8 / 9)
+
+
+def test_sessions_of_a_node_that_leaves_are_shared_by_those_that_stay():
+    nodes = [(NodeId(f"node-{number}"), 1.0) for number in range(9)]
+    before, after = owners(nodes), owners(nodes[1:])
+    heirs = Counter(
+        new for old, new in zip(before, after, strict=True) if old == "node-0" or old != new
+    )
+    assert set(heirs) == {node_id for node_id, _ in nodes[1:]}
+    expected = sum(heirs.values()) / 8
+    assert all(abs(count - expected) < 5 * math.sqrt(expected) for count in heirs.values())
+
+
+def test_a_thousand_nodes_get_equal_shares():
+    nodes = [(NodeId(f"node-{number}"), 1.0) for number in range(1000)]
+    counts = Counter(owners(nodes))
+    # The variance of 4000 throws into 1000 places is about 4 each.
+    spread = sum((counts[node_id] - 4) ** 2 for node_id, _ in nodes) / 1000
+    assert 3 < spread < 5
 
 
 def test_sessions_are_shared_in_the_proportion_of_the_weights():
     nodes = [(NodeId("a"), 1.0), (NodeId("b"), 2.0), (NodeId("c"), 5.0)]
-    counts = Counter(owner(session, nodes) for session in SESSIONS)
+    counts = Counter(owners(nodes))
     for node_id, weight in nodes:
         share = weight / 8
         spread = math.sqrt(4000 * share * (1 - share))
@@ -70,26 +101,28 @@ def test_sessions_are_shared_in_the_proportion_of_the_weights():
 
 def test_the_second_choice_is_spread_as_well():
     nodes = [(NodeId(name), 1.0) for name in "abcd"]
-    seconds = Counter(order[1] for s in SESSIONS if (order := rank(s, nodes))[0] == "a")
+    firsts = [Rendezvous(nodes).first(session, 2) for session in SESSIONS]
+    seconds = Counter(second for first, second in firsts if first == "a")
     expected = sum(seconds.values()) / 3
     assert all(abs(count - expected) < 5 * math.sqrt(expected) for count in seconds.values())
 
 
-def test_ids_are_not_run_together():
-    one = rendezvous._score(SessionId("ab"), NodeId("c"), 1.0)
-    assert one != rendezvous._score(SessionId("a"), NodeId("bc"), 1.0)
-
-
-def test_equal_scores_go_to_the_smaller_id():
-    # Weights so large that both scores are infinite.
-    nodes = [(NodeId("b"), 1.7e308), (NodeId("a"), 1.7e308)]
+def test_equal_draws_go_to_the_smaller_id():
+    # Weights so large that all scores are infinite.
+    nodes = [(NodeId("b"), 1.7e308), (NodeId("a"), 1.6e308)]
     tied = [s for s in SESSIONS if rank(s, nodes) == ["a", "b"]]
     assert len(tied) > len(SESSIONS) / 2
 
 
+def test_nodes_of_which_the_hashes_are_equal_are_ordered_by_id(monkeypatch):
+    monkeypatch.setattr("hearthkv.core.rendezvous._hash64", len)
+    nodes = [(NodeId(name), 1.0) for name in "cab"]
+    assert rank(SessionId("session"), nodes) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("session", "expected"),
-    [("agent-1", "node-2"), ("agent-2", "node-3"), ("sitzung-ü", "node-2"), ("会话", "node-2")],
+    [("agent-1", "node-1"), ("agent-2", "node-4"), ("sitzung-ü", "node-3"), ("会话", "node-2")],
 )
 def test_owners_are_the_same_in_every_version(session, expected):
     nodes = [(NodeId(f"node-{number}"), 1.0) for number in range(5)]
