@@ -1,7 +1,7 @@
 """
 The cluster as one router sees it: nodes, their blocks, sessions, and what was served. Pure.
 
-Ties membership, index, sessions and placement together. Everything that I/O does with a router
+Ties membership, index and traffic together. Everything that I/O does with a router
 goes through here, so that a simulation can do it without sockets.
 """
 
@@ -13,12 +13,14 @@ from hearthkv.core.block_key import PackedKeys, SampledKeys
 from hearthkv.core.routing import (
     CacheHint,
     NodeEndpoint,
+    NodeLoad,
     NodeMatch,
     NodeMessage,
     NodeState,
     NodeStatus,
     PrefetchOrder,
     PullOrder,
+    PullSource,
     Route,
     RouteQuery,
     SessionStatus,
@@ -34,18 +36,24 @@ from router.outcome import (
     FeedAlarmed,
     FeedHealed,
     InventoryCleared,
+    Joined,
     Outcome,
     Removed,
     SessionLeft,
     StreamId,
 )
-from router.placement import ReusePolicy, Turn, place
+from router.placement import Choice, PlacementPolicy, Turn
 from router.prefix_index import PrefixIndex
 from router.sessions import Sessions
 from router.settings import RouterSettings
+from router.traffic import Served, Traffic
 
 SWEPT_KEYS = 10_000
 """Keys of forgotten nodes that one sweep frees: a few milliseconds of work."""
+
+PULL_SOURCES_MAX = 4
+PULL_MIN_TOKENS = 256
+"""Tokens more than the chosen node holds that are worth a call to another node."""
 
 RESYNC_ROOM = 0.1
 """Share of the index that must be free before a node whose keys found no room is asked again."""
@@ -95,7 +103,18 @@ class Cluster:
             suspect_s=settings.suspect_s, lease_s=settings.lease_s, nodes_max=settings.nodes_max
         )
         self.index = PrefixIndex(settings.index_keys_max)
-        self.sessions = Sessions(settings.sessions_max)
+        self.traffic = Traffic(
+            PlacementPolicy(
+                reuse_min_fraction=settings.reuse_min_fraction,
+                reuse_min_gain_blocks=settings.reuse_min_gain_blocks,
+                settled_fraction=settings.settled_fraction,
+                room_min_tokens=settings.room_min_tokens,
+                spill_tokens=settings.prefill_tokens_per_s * settings.spill_wait_s,
+                copy_cost=settings.copy_cost,
+            ),
+            sessions_max=settings.sessions_max,
+            prefill_tokens_per_s=settings.prefill_tokens_per_s,
+        )
         self.totals = TokenTotals()
         self.feeds = FeedAlarms()
         self.hot = HotPrefixes(
@@ -103,7 +122,11 @@ class Cluster:
                 settings.hot_sessions_min, settings.hot_replicas_max, settings.hot_blocks_per_s
             )
         )
-        self._policy = ReusePolicy(settings.reuse_min_fraction, settings.reuse_min_gain_blocks)
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions that had a turn lately."""
+        return self.traffic.sessions
 
     def route(self, query: RouteQuery, now: float) -> Routed:
         """
@@ -114,27 +137,32 @@ class Cluster:
         """
         samples = query.keys if query.hint is not CacheHint.BYPASS else query.keys.up_to(0)
         prompt = self.index.look_up(query.namespace_id, samples)
-        prefixes = prompt.prefixes()
-        choice = place(
-            Turn(
-                query.session_id,
-                query.hint,
-                samples.blocks,
-                self.sessions.node_of(query.session_id),
-            ),
-            weights=[(node.node_id, node.weight) for node in self.membership.live()],
-            matched_blocks=prefixes,
-            policy=self._policy,
+        matched_blocks = prompt.prefixes()
+        turn = Turn(
+            query.hint,
+            samples.blocks,
+            query.block_size,
+            self.sessions.last_turn(query.session_id),
         )
-        blocks = prefixes.get(choice.node_id, 0)
-        prefix = samples.up_to(blocks).keys
+        choice = self.traffic.place(
+            query.session_id, turn, matched_blocks, lambda *match: prompt.tiers(*match).ssd, now
+        )
+        blocks = matched_blocks.get(choice.node_id, 0)
         matched = prompt.tiers(choice.node_id, blocks)
-        endpoint = self.membership.endpoint(choice.node_id)
+        sources: tuple[PullSource, ...] = ()
+        if query.hint is CacheHint.REUSE:
+            sources = self._pull_sources(choice, matched_blocks, query.block_size)
         routed = Routed(
-            route=Route(endpoint, matched, choice.home_node_id, choice.reason),
+            route=Route(
+                self.membership.endpoint(choice.node_id),
+                matched,
+                choice.home_node_id,
+                choice.reason,
+                sources,
+            ),
             prompt_tokens=max(query.prompt_tokens, query.keys.blocks * query.block_size),
             matched_tokens=_scaled(matched, query.block_size),
-            prefetch=PrefetchOrder(query.namespace_id, prefix[len(prefix) - 1])
+            prefetch=PrefetchOrder(query.namespace_id, _tip_key(samples, blocks))
             if matched.ssd and query.hint is CacheHint.REUSE
             else None,
         )
@@ -142,13 +170,10 @@ class Cluster:
             routed = replace(routed, pull=pull_order(query, routed.route))
             self._count_hot(query, routed, now)
         self.totals.add(routed.prompt_tokens, routed.matched_tokens)
-        self.sessions.note_turn(
-            query.session_id,
-            choice.node_id,
-            prompt_tokens=routed.prompt_tokens,
-            matched_blocks=matched.total,
-            now=now,
-        )
+        held_blocks = max((blocks, *(source.blocks for source in sources)))
+        missing_tokens = routed.prompt_tokens - held_blocks * query.block_size
+        served = Served(routed.prompt_tokens, matched.total, missing_tokens)
+        self.traffic.note(query.session_id, choice, served, now)
         return routed
 
     def lookup(self, query: KeysQuery) -> list[NodeMatch]:
@@ -159,9 +184,9 @@ class Cluster:
             for node_id, blocks in prompt.prefixes().items()
         ]
 
-    def end_session(self, session_id: SessionId) -> NodeId | None:
-        """Forget a session; return the node of its last turn, None if it was not known."""
-        return self.sessions.end(session_id)
+    def end_session(self, session_id: SessionId, now: float) -> NodeId | None:
+        """Forget a session; return its node, None if it was not known."""
+        return self.traffic.end(session_id, now)
 
     def order_drain(self, node_id: NodeId, now: float, *, is_cancelled: bool) -> Outcome:
         """
@@ -170,7 +195,8 @@ class Cluster:
         Raises:
             UnknownNodeError: If there is no such node.
         """
-        return self._applied(self.membership.order_drain(node_id, now, is_cancelled=is_cancelled))
+        outcome = self.membership.order_drain(node_id, now, is_cancelled=is_cancelled)
+        return self._applied(outcome, now)
 
     def hear(self, stream: StreamId, message: NodeMessage, now: float) -> Outcome:
         """
@@ -180,11 +206,14 @@ class Cluster:
             BadRequestError: If a stream does not begin with a hello, or says it twice.
             LimitError: If the node is one too many.
         """
-        return self._applied(self.membership.hear(stream, message, now))
+        outcome = self._applied(self.membership.hear(stream, message, now), now)
+        if isinstance(message, NodeLoad) and (node_id := self.membership.speaker(stream)):
+            self.traffic.hear_load(node_id, message.uncached_tokens)
+        return outcome
 
     def lose(self, stream: StreamId, now: float) -> Outcome:
         """Note that a stream is over."""
-        return self._applied(self.membership.lose(stream, now))
+        return self._applied(self.membership.lose(stream, now), now)
 
     def sweep(self, now: float) -> Outcome:
         """
@@ -194,7 +223,7 @@ class Cluster:
         forgotten ones, and asks nodes whose keys found no room in the index again, once there
         is some.
         """
-        outcome = self._applied(self.membership.sweep(now))
+        outcome = self._applied(self.membership.sweep(now), now)
         retired_keys = self.index.sweep(SWEPT_KEYS)
         room = self.index.keys_max - self.index.keys - retired_keys
         outcome += self._judge_feeds(now)
@@ -202,7 +231,7 @@ class Cluster:
             missing_keys = self.index.missing_keys_of(node.node_id)
             if 0 < missing_keys <= room and room >= RESYNC_ROOM * self.index.keys_max:
                 room -= missing_keys
-                outcome += self._applied(self.membership.order_resync(node.node_id, now))
+                outcome += self._applied(self.membership.order_resync(node.node_id, now), now)
         return outcome
 
     def hot_orders(self, now: float) -> list[tuple[NodeId, PullOrder]]:
@@ -220,6 +249,7 @@ class Cluster:
                 indexed_blocks=self.index.keys_of(node.node_id),
                 sessions=self.sessions.count_on(node.node_id),
                 silence_s=self.membership.silence_s(node.node_id, now),
+                uncached_tokens=round(self.traffic.load_tokens(node.node_id, now)),
             )
             for node in self.membership.endpoints()
         ]
@@ -259,7 +289,7 @@ class Cluster:
             if judged.is_ended:
                 outcome += Outcome(changes=(FeedHealed(node_id),))
             if judged.is_resync_due:
-                outcome += self._applied(self.membership.order_resync(node_id, now))
+                outcome += self._applied(self.membership.order_resync(node_id, now), now)
         return outcome
 
     def _count_hot(self, query: RouteQuery, routed: Routed, now: float) -> None:
@@ -275,23 +305,45 @@ class Cluster:
         keys = SampledKeys.all_of(PackedKeys(key, len(key)))
         return self.index.look_up(namespace_id, keys).prefixes().keys()
 
-    def _applied(self, outcome: Outcome) -> Outcome:
-        """Bring the index up to date with what changed."""
+    def _pull_sources(
+        self, choice: Choice, matched_blocks: Mapping[NodeId, int], block_size: int
+    ) -> tuple[PullSource, ...]:
+        """Who holds so much more of the prompt than the chosen node that it is worth a copy."""
+        worth_blocks = matched_blocks.get(choice.node_id, 0) + PULL_MIN_TOKENS / block_size
+        sources: list[PullSource] = []
+        for node_id, blocks in matched_blocks.items():
+            if blocks < worth_blocks or len(sources) >= PULL_SOURCES_MAX:
+                break
+            if self.traffic.nodes.is_serving(node_id):
+                sources.append(PullSource(self.membership.endpoint(node_id), blocks))
+        return tuple(sources)
+
+    def _applied(self, outcome: Outcome, now: float) -> Outcome:
+        """Bring index and traffic up to date with what changed."""
         for change in outcome.changes:
             if isinstance(change, InventoryCleared):
                 self.index.forget(change.node_id)
+            elif isinstance(change, Joined) and change.is_new:
+                self.traffic.join(change.endpoint.node_id, now)
             elif isinstance(change, Removed):
                 self.feeds.forget(change.node_id)
+                self.traffic.forget(change.node_id)
             elif isinstance(change, SessionLeft):
-                self.sessions.move(change.session_id, change.node_id, change.to_node_id)
+                self.traffic.hand_over(change.session_id, change.node_id, change.to_node_id, now)
             elif isinstance(change, BlocksChanged):
                 event = change.event
                 if event.tier is None:
                     self.index.remove(change.node_id, event.namespace_id, event.keys)
                 else:
                     self.index.add(change.node_id, event.namespace_id, event.keys, event.tier)
+        self.traffic.nodes.follow(self.membership.version, self.membership.endpoints())
         return outcome
 
 
 def _scaled(blocks: TierCounts, block_size: int) -> TierCounts:
     return TierCounts(blocks.hbm * block_size, blocks.dram * block_size, blocks.ssd * block_size)
+
+
+def _tip_key(samples: SampledKeys, blocks: int) -> bytes:
+    prefix = samples.up_to(blocks).keys
+    return prefix[len(prefix) - 1]

@@ -146,6 +146,11 @@ class Membership:
         node = self._nodes.get(node_id)
         return node.stream if node else None
 
+    def speaker(self, stream: StreamId) -> NodeId | None:
+        """Return whose stream this is; None where it is nobody's, or no more."""
+        node_id = self._speakers.get(stream)
+        return node_id if node_id is not None and self.stream(node_id) == stream else None
+
     def has_heard(self, stream: StreamId) -> bool:
         """Return whether a stream has said hello."""
         return stream in self._speakers

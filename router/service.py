@@ -100,7 +100,9 @@ class RouterService(router_pb2_grpc.RouterServicer):
     ) -> router_pb2.EndSessionResponse:
         """Forget where a session's turns went."""
         async with _answering("EndSession", context, self._telemetry):
-            node_id = self._cluster.end_session(codec.decode_end_session_request(request))
+            node_id = self._cluster.end_session(
+                codec.decode_end_session_request(request), self._clock.now()
+            )
             return router_pb2.EndSessionResponse(node_id=node_id or "")
 
     async def WatchNodes(

@@ -1,5 +1,11 @@
 """
-Where each session's last turn went. Pure.
+Where each session is. Pure.
+
+A session may carry several prompts: the conversation, and beside it requests for a title or a
+summary, and sub-agents. It is where its *main* prompt is. A turn whose prompt is less than half
+of that is a turn aside, wherever it goes, and does not move the session. With every turn aside
+the main prompt counts for an eighth less, so a conversation that was compacted is the main one
+again before long.
 
 At most `sessions_max` are remembered; one more forgets the session that was idle longest. Ids
 are compared whole: `session-1` and `session-12` have nothing to do with each other.
@@ -11,6 +17,14 @@ from itertools import islice
 
 from hearthkv.core.routing import SessionStatus
 from hearthkv.core.session_id import NodeId, SessionId
+from router.placement import LastTurn
+from router.room import Claim
+
+ASIDE_FRACTION = 0.5
+"""Share of the main prompt below which a prompt is beside it."""
+
+MAIN_KEPT = 7 / 8
+"""What is left of the main prompt's tokens, as they are reckoned, after a turn aside."""
 
 
 @dataclass(slots=True)
@@ -22,6 +36,11 @@ class _Session:
     prompt_tokens: int
     matched_blocks: int
     last_turn_s: float
+    main_tokens: float
+    main_s: float
+    """The hour of the last turn of its main prompt."""
+
+    is_handed_over: bool = False
 
 
 class Sessions:
@@ -36,9 +55,26 @@ class Sessions:
         return len(self._by_id)
 
     def node_of(self, session_id: SessionId) -> NodeId | None:
-        """Return the node of the session's last turn; None if it had none that is remembered."""
+        """Return the node of the session; None if it had no turn that is remembered."""
         session = self._by_id.get(session_id)
         return session.node_id if session else None
+
+    def last_turn(self, session_id: SessionId) -> LastTurn | None:
+        """Return where a session is; None if it had no turn that is remembered."""
+        session = self._by_id.get(session_id)
+        return LastTurn(session.node_id, session.is_handed_over) if session else None
+
+    def claim(self, session_id: SessionId) -> Claim | None:
+        """Return what a session claims on its node; None if it is not remembered."""
+        session = self._by_id.get(session_id)
+        if session is None:
+            return None
+        return Claim(session.node_id, round(session.main_tokens), session.main_s)
+
+    def is_aside(self, session_id: SessionId, prompt_tokens: int) -> bool:
+        """Return whether a prompt is beside the session's main prompt."""
+        session = self._by_id.get(session_id)
+        return session is not None and prompt_tokens < ASIDE_FRACTION * session.main_tokens
 
     def count_on(self, node_id: NodeId) -> int:
         """Return how many sessions had their last turn on a node."""
@@ -53,18 +89,31 @@ class Sessions:
         matched_blocks: int,
         now: float,
     ) -> None:
-        """Remember where a turn went, and forget the session that was idle longest if need be."""
-        turns = self._forget(session_id)
+        """Remember where a session is, and forget the one that was idle longest if need be."""
+        before = self._forget(session_id)
         if len(self._by_id) >= self._sessions_max:
             self._forget(next(iter(self._by_id)))
-        self._by_id[session_id] = _Session(node_id, turns + 1, prompt_tokens, matched_blocks, now)
+        turns = before.turns + 1 if before else 1
+        self._by_id[session_id] = _Session(
+            node_id, turns, prompt_tokens, matched_blocks, now, prompt_tokens, now
+        )
         self._on_node[node_id] += 1
+
+    def note_aside(
+        self, session_id: SessionId, *, prompt_tokens: int, matched_blocks: int, now: float
+    ) -> None:
+        """Note a turn aside of a session that is remembered: it stays where it is."""
+        session = self._by_id[session_id] = self._by_id.pop(session_id)
+        session.turns += 1
+        session.prompt_tokens, session.matched_blocks = prompt_tokens, matched_blocks
+        session.last_turn_s = now
+        session.main_tokens *= MAIN_KEPT
 
     def move(self, session_id: SessionId, node_id: NodeId, to_node_id: NodeId) -> None:
         """Note that a session's blocks went from a node to another; its next turn follows."""
         session = self._by_id.get(session_id)
         if session is not None and session.node_id == node_id:
-            session.node_id = to_node_id
+            session.node_id, session.is_handed_over = to_node_id, True
             self._leave(node_id)
             self._on_node[to_node_id] += 1
 
@@ -88,13 +137,11 @@ class Sessions:
             for session_id, session in islice(reversed(self._by_id.items()), limit)
         ]
 
-    def _forget(self, session_id: SessionId) -> int:
-        """Forget a session; return how many turns it had."""
+    def _forget(self, session_id: SessionId) -> _Session | None:
         session = self._by_id.pop(session_id, None)
-        if session is None:
-            return 0
-        self._leave(session.node_id)
-        return session.turns
+        if session is not None:
+            self._leave(session.node_id)
+        return session
 
     def _leave(self, node_id: NodeId) -> None:
         self._on_node[node_id] -= 1

@@ -46,6 +46,28 @@ class RouterSettings:
     """With the hint `reuse`, a match that is longer than the session's own by at least so many
     blocks moves it as well."""
 
+    settled_fraction: float = 0.7
+    """With the hint `reuse`, a turn of whose prompt no node holds this share has much to compute
+    anyway, and goes where that pushes out what is wanted least. Higher moves sessions more often,
+    which costs copies; lower leaves sessions on nodes that are too small for them."""
+
+    room_min_tokens: int = 2048
+    """Prompt tokens that nobody holds below which such a turn stays after all."""
+
+    prefill_tokens_per_s: float = 10_000.0
+    """What an engine computes of prompts, at its best; the engine's own log tells. Too high, and
+    nodes look idle that are not; too low, and turns leave nodes that would be ready."""
+
+    spill_wait_s: float = 2.0
+    """With the hint `reuse`, a turn leaves its node when that has so many seconds of prefill more
+    to do than another, and as many more as the copy of the prefix costs. It is how much later the
+    first token may come for the sake of a session that stays; about the TTFT that is allowed."""
+
+    copy_cost: float = 4.0
+    """What the copy of a token to another node costs, in tokens prefilled: one for the way, at
+    1.3 GB/s and for a model of 32B, and the rest for what it pushes out there. Lower evens out
+    short peaks at the price of hits."""
+
     sessions_max: int = 100_000
     """Sessions remembered; beyond it the one that was idle longest is forgotten, and its next
     turn goes to its home. A session costs about 0.5 kB."""
@@ -75,20 +97,18 @@ class RouterSettings:
         check_log_level(self.log_level)
         if not -1 <= self.metrics_port <= 65_535:
             raise SettingsError(f"metrics_port is {self.metrics_port}, must be in -1..65535")
-        for name in ("suspect_s", "lease_s"):
+        for name in ("suspect_s", "lease_s", "prefill_tokens_per_s", "spill_wait_s"):
             if not 0 < getattr(self, name) < math.inf:
                 raise SettingsError(f"{name} is {getattr(self, name)}, must be > 0")
-        if not 0 < self.reuse_min_fraction <= 1:
-            raise SettingsError(
-                f"reuse_min_fraction is {self.reuse_min_fraction}, must be in (0, 1]"
-            )
-        if not 0 <= self.drain_s < math.inf:
-            raise SettingsError(f"drain_s is {self.drain_s}, must be >= 0")
-        if not 0 <= self.hot_blocks_per_s < math.inf:
-            raise SettingsError(f"hot_blocks_per_s is {self.hot_blocks_per_s}, must be >= 0")
+        for name in ("reuse_min_fraction", "settled_fraction"):
+            if not 0 < getattr(self, name) <= 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}, must be in (0, 1]")
+        for name in ("drain_s", "hot_blocks_per_s", "copy_cost"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 0")
         for name in (
             *("reuse_min_gain_blocks", "sessions_max", "index_keys_max", "nodes_max"),
-            *("hot_sessions_min", "hot_replicas_max"),
+            *("hot_sessions_min", "hot_replicas_max", "room_min_tokens"),
         ):
             value = getattr(self, name)
             if value < 1:

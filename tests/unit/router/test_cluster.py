@@ -171,8 +171,8 @@ def test_people_see_nodes_and_sessions(cluster: Cluster):
     (session,) = cluster.session_statuses(10, 4.0)
     assert (session.session_id, session.node_id, session.idle_s) == ("s", A, 2.0)
     assert (session.matched_blocks, session.prompt_tokens) == (100, 1600)
-    assert cluster.end_session(SessionId("s")) == A
-    assert cluster.end_session(SessionId("s")) is None
+    assert cluster.end_session(SessionId("s"), 4.0) == A
+    assert cluster.end_session(SessionId("s"), 4.0) is None
 
 
 def test_a_node_whose_keys_found_no_room_is_asked_again_once_there_is_some():

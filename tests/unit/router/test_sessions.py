@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from hearthkv.core.routing import SessionStatus
 from hearthkv.core.session_id import NodeId, SessionId
+from router.placement import LastTurn
+from router.room import Claim
 from router.sessions import Sessions
 
 A, B = NodeId("a"), NodeId("b")
@@ -117,3 +119,51 @@ def test_only_the_node_that_has_a_session_hands_it_over():
     sessions.move(SessionId("one"), B, B)
     sessions.move(SessionId("two"), A, B)
     assert (sessions.node_of(SessionId("one")), sessions.node_of(SessionId("two"))) == (A, None)
+
+
+def test_a_session_that_was_handed_over_says_so_until_its_next_turn():
+    sessions = Sessions(10)
+    turn(sessions, "one", A)
+    assert sessions.last_turn(SessionId("one")) == LastTurn(A)
+    sessions.move(SessionId("one"), A, B)
+    assert sessions.last_turn(SessionId("one")) == LastTurn(B, is_handed_over=True)
+    turn(sessions, "one", B)
+    assert sessions.last_turn(SessionId("one")) == LastTurn(B)
+    assert sessions.last_turn(SessionId("two")) is None
+
+
+def test_a_turn_aside_leaves_a_session_where_its_main_prompt_is():
+    sessions, one = Sessions(10), SessionId("one")
+    turn(sessions, "one", A, now=1.0)
+    assert not sessions.is_aside(one, 50)
+    assert sessions.is_aside(one, 49)
+    sessions.note_aside(one, prompt_tokens=10, matched_blocks=0, now=9.0)
+    assert sessions.last_turn(one) == LastTurn(A)
+    assert sessions.claim(one) == Claim(A, 88, 1.0)
+    (status,) = sessions.latest(1, now=10.0)
+    assert status == SessionStatus(one, A, 2, 10, 0, 1.0)
+
+
+def test_a_turn_aside_is_a_turn_for_what_is_forgotten_first():
+    sessions = Sessions(2)
+    turn(sessions, "one")
+    turn(sessions, "two")
+    sessions.note_aside(SessionId("one"), prompt_tokens=1, matched_blocks=0, now=0.0)
+    turn(sessions, "three")
+    assert sessions.last_turn(SessionId("two")) is None
+    assert sessions.last_turn(SessionId("one")) == LastTurn(A)
+
+
+def test_a_conversation_that_was_compacted_is_the_main_prompt_again_before_long():
+    sessions, one = Sessions(10), SessionId("one")
+    turn(sessions, "one")
+    asides = 0
+    while sessions.is_aside(one, 10):
+        sessions.note_aside(one, prompt_tokens=10, matched_blocks=0, now=0.0)
+        asides += 1
+    assert asides == 13
+
+
+def test_a_session_that_is_not_known_has_no_claim_and_no_main_prompt():
+    assert Sessions(1).claim(SessionId("s")) is None
+    assert not Sessions(1).is_aside(SessionId("s"), 0)
