@@ -18,6 +18,7 @@ from hearthkv.core.block_io import (
     DropNamespace,
     DropSession,
     KeysQuery,
+    MatchQuery,
     PinQuery,
     ReadEnd,
     ReadQuery,
@@ -89,9 +90,9 @@ class Caller:
         raise AssertionError("the stream has no end")
 
     async def match(self, keys: Sequence[bytes]) -> int:
-        query = KeysQuery(SPEC.namespace_id, PackedKeys.join(keys))
+        query = MatchQuery(SPEC.namespace_id, PackedKeys.join(keys))
         response = await self.stub.Match(codec.encode_match_request(query))
-        return codec.decode_match_response(response).total
+        return codec.decode_match_response(response).by_tier.total
 
 
 @pytest.fixture
