@@ -71,10 +71,6 @@ class Observers:
                 router: {node.endpoint.node_id: node.indexed_blocks for node in answer.nodes}
                 for router, answer in listed.items()
             },
-            sessions={
-                router: {node.endpoint.node_id: node.sessions for node in answer.nodes}
-                for router, answer in listed.items()
-            },
             held={
                 node: sum(namespace.blocks for namespace in answer.namespaces)
                 for node, answer in described.items()

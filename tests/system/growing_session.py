@@ -40,10 +40,12 @@ BLOCKS_MAX = 320
 SETTINGS = ClientSettings(route_s=1.0, match_s=1.0, stall_s=2.0)
 """For a machine that is busy with containers; all else as users have it."""
 
-LOAD_S = 3.0
-FINISH_S = 3.0
+SAVE_S = 3.0
+
 BEGIN_S = len(ROUTERS) * SETTINGS.route_s + SETTINGS.match_s
-"""The deadlines of a turn's three calls."""
+LOAD_S = 3.0
+FINISH_S = SAVE_S + SETTINGS.match_s
+"""The deadlines of a turn's three calls; the last one tells the node how the turn ended."""
 
 
 class GrowingSession:
@@ -79,7 +81,7 @@ class GrowingSession:
         turn.save(loaded.blocks, payloads[loaded.blocks :])
         saved_s = time.monotonic()
         end = TurnEnd.FINAL if self.blocks + BLOCKS_PER_TURN > BLOCKS_MAX else TurnEnd.TOOL_CALL
-        finished = await turn.finish(deadline_s=FINISH_S, end=end)
+        finished = await turn.finish(deadline_s=SAVE_S, end=end)
         record = TurnRecord(
             line=self._line,
             session=self.session_id,

@@ -73,9 +73,6 @@ class ViewRecord:
     indexed: dict[str, dict[str, int]]
     """By router, the blocks that it knows each node to hold."""
 
-    sessions: dict[str, dict[str, int]]
-    """By router, the sessions whose last turn was on each node."""
-
     held: dict[str, int]
     """By node, the blocks that it holds; a node that does not answer is absent."""
 
@@ -101,10 +98,6 @@ Record = TurnRecord | RouteRecord | ViewRecord
 
 LIVE = 1
 """NODE_STATE_LIVE"""
-
-DRAINING = 3
-"""NODE_STATE_DRAINING"""
-
 _KINDS: dict[str, type[Record]] = {
     kind.__name__: kind for kind in (TurnRecord, RouteRecord, ViewRecord)
 }
