@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -16,40 +15,38 @@ from hearthkv.client.key_chains import KeyChains
 from hearthkv.client.load_rates import LoadRates
 from hearthkv.client.loader import Loader
 from hearthkv.client.node_client import NodeClient
-from hearthkv.client.outcome import MissReason, miss_of
+from hearthkv.client.outcome import MissReason
 from hearthkv.client.peer_calls import PeerCalls
 from hearthkv.client.peers import Peers, check_address
 from hearthkv.client.router_client import RouterClient
 from hearthkv.client.router_names import RouterNames
 from hearthkv.client.routers import Routers
 from hearthkv.client.saver import Saver
+from hearthkv.client.seating import route_query, sit_at, sit_where_placed
 from hearthkv.client.settings import ClientSettings
 from hearthkv.client.stats import ClientStats
-from hearthkv.client.turn import Prompt, Seat, Turn
+from hearthkv.client.turn import Prompt, Turn
 from hearthkv.codec.router import SESSIONS_LISTED_MAX
 from hearthkv.core.block_io import (
     DropTarget,
     KeysQuery,
-    MatchQuery,
     NodeDescription,
     Pinned,
     PinQuery,
     WriteStart,
 )
-from hearthkv.core.block_key import KeyChain, PackedKeys, SampledKeys, Tokens, pack_tokens
+from hearthkv.core.block_key import KeyChain, Tokens, pack_tokens
 from hearthkv.core.clock import Clock, SystemClock
-from hearthkv.core.errors import BadInputError, PeerError
+from hearthkv.core.errors import BadInputError
 from hearthkv.core.namespace import ModelNamespace, NamespaceSpec
 from hearthkv.core.routing import (
     CacheHint,
     NodeMatch,
     NodeStatus,
     Route,
-    RouteQuery,
     SessionStatus,
 )
 from hearthkv.core.session_id import NodeId, check_node_id, check_session_id
-from hearthkv.core.tier import TierCounts
 from hearthkv.telemetry import NoMeters, Telemetry
 
 Namespace = ModelNamespace | NamespaceSpec
@@ -169,9 +166,11 @@ class HearthKV:
         hint = checked_choice(CacheHint, "cache_hint", cache_hint)
         prompt = self._prompt(session_id, namespace, tokens)
         if node is None:
-            seat, client = await self._find_seat(prompt, hint)
+            query = route_query(prompt, hint)
+            placed = await self._open_routers().place(query)
+            seat, client = await sit_where_placed(prompt, query, placed, self._node)
         else:
-            seat, client = await self._take_seat(prompt, hint, self._node(check_address(node)))
+            seat, client = await sit_at(prompt, hint, self._node(check_address(node)))
         start = WriteStart(prompt.spec, prompt.session_id)
         saves = self._saver.new_run(client, start) if client else None
         self.stats.count_turn(prompt.tokens, seat.miss)
@@ -198,14 +197,15 @@ class HearthKV:
 
         Returns:
             The node; None where no router answers and no list of nodes is known, or no node is
-            live. A route that the client had to hash by itself says that nothing matched.
+            live. A route that the client had to hash by itself says that nothing matched, and
+            the match of a prompt of over 1,024 blocks may be short by less than a hundredth.
 
         Raises:
             BadInputError: If an argument can't be used, or the client is closed.
         """
         hint = checked_choice(CacheHint, "cache_hint", cache_hint)
         prompt = self._prompt(session_id, namespace, tokens)
-        placed = await self._open_routers().place(_route_query(prompt, hint))
+        placed = await self._open_routers().place(route_query(prompt, hint))
         return None if isinstance(placed, MissReason) else placed.route
 
     async def lookup(self, namespace: Namespace, tokens: Tokens) -> list[NodeMatch]:
@@ -288,41 +288,12 @@ class HearthKV:
         """Have blocks forgotten; return how many were. Raises PeerError."""
         return await self._node(check_address(node)).drop(target)
 
-    async def _find_seat(self, prompt: Prompt, hint: CacheHint) -> tuple[Seat, NodeClient | None]:
-        """Let the routers choose, or the last list of nodes if none answers."""
-        placed = await self._open_routers().place(_route_query(prompt, hint))
-        if isinstance(placed, MissReason):
-            return Seat(miss=MissReason.BYPASS if hint is CacheHint.BYPASS else placed), None
-        route = placed.route
-        seat = Seat(route.node.node_id, route.node.engine_url, route.reason)
-        if hint is CacheHint.BYPASS:
-            return replace(seat, miss=MissReason.BYPASS), None
-        node = self._node(route.node.address)
-        if placed.is_matched:
-            return _matched(_sourced(seat, route), route.matched), node
-        return await self._match(prompt, seat, node), node
-
-    async def _take_seat(
-        self, prompt: Prompt, hint: CacheHint, node: NodeClient
-    ) -> tuple[Seat, NodeClient | None]:
-        """Sit at the node that the caller named."""
-        if hint is CacheHint.BYPASS:
-            return Seat(miss=MissReason.BYPASS), None
-        return await self._match(prompt, Seat(), node), node
-
-    async def _match(self, prompt: Prompt, seat: Seat, node: NodeClient) -> Seat:
-        try:
-            query = MatchQuery(prompt.spec.namespace_id, prompt.keys, prompt.session_id)
-            matched = await node.match(query)
-        except PeerError as error:
-            return replace(seat, miss=miss_of(error))
-        return _matched(replace(seat, arriving_blocks=matched.arriving_blocks), matched.by_tier)
-
     def _prompt(self, session_id: str, namespace: Namespace, tokens: Tokens) -> Prompt:
         session, spec = check_session_id(session_id), _spec_of(namespace)
         chain = self._chains.chain(session, spec)
         packed = pack_tokens(tokens)
-        return Prompt(session, spec, chain, packed, chain.keys_of_packed(packed))
+        keys = chain.keys_of_packed(packed)
+        return Prompt(session, spec, chain, packed, keys, chain.settled_blocks)
 
     def _open_routers(self) -> Routers:
         """The routers; the first call, inside the event loop, opens them and starts the watch."""
@@ -367,29 +338,3 @@ def _keys_query(namespace: Namespace, tokens: Tokens) -> KeysQuery:
     spec = _spec_of(namespace)
     keys = KeyChain(spec.namespace_id, spec.block_size).keys_of(tokens)
     return KeysQuery(spec.namespace_id, keys)
-
-
-def _route_query(prompt: Prompt, hint: CacheHint) -> RouteQuery:
-    # Who leaves the cache alone has no use for a match, and says nothing of its prompt.
-    keys = PackedKeys(b"") if hint is CacheHint.BYPASS else prompt.keys
-    return RouteQuery(
-        session_id=prompt.session_id,
-        namespace_id=prompt.spec.namespace_id,
-        keys=SampledKeys.all_of(keys),
-        hint=hint,
-        prompt_tokens=prompt.tokens,
-        block_size=prompt.spec.block_size,
-    )
-
-
-def _sourced(seat: Seat, route: Route) -> Seat:
-    """Note what is on its way: the router has ordered it from the first source."""
-    if not route.pull_from:
-        return seat
-    source = route.pull_from[0]
-    return replace(seat, arriving_blocks=source.blocks, source_address=source.node.address)
-
-
-def _matched(seat: Seat, matched: TierCounts) -> Seat:
-    miss = None if matched.total else MissReason.NOT_HELD
-    return replace(seat, matched=matched, miss=miss)

@@ -34,6 +34,8 @@ class Prompt:
 
     packed_tokens: bytes
     keys: PackedKeys
+    settled_blocks: int = 0
+    """Leading blocks that the session's last prompt had too."""
 
     @property
     def tokens(self) -> int:

@@ -265,6 +265,8 @@ class KeyChain:
         self.block_size = block_size
         self.hashed_blocks = 0
         """Blocks hashed since the chain was made; what was reused is not counted."""
+        self.settled_blocks = 0
+        """Leading blocks that the last two prompts have in common."""
         self._root = root_key(namespace_id)
         self._tokens = b""
         self._keys = b""
@@ -290,10 +292,10 @@ class KeyChain:
     def keys_of_packed(self, packed: bytes) -> PackedKeys:
         """Return the keys of all full blocks of a prompt that `pack_tokens` packed."""
         step = self.block_size * TOKEN_BYTES
-        kept_blocks = _shared_bytes(self._tokens, packed) // step
-        kept = self._keys[: kept_blocks * KEY_WIDTH]
+        self.settled_blocks = settled = _shared_bytes(self._tokens, packed) // step
+        kept = self._keys[: settled * KEY_WIDTH]
         parent = kept[-KEY_WIDTH:] or self._root
-        fresh = extend_keys(parent, memoryview(packed)[kept_blocks * step :], self.block_size)
+        fresh = extend_keys(parent, memoryview(packed)[settled * step :], self.block_size)
         self.hashed_blocks += len(fresh) // KEY_WIDTH
         self._tokens, self._keys = packed, kept + fresh
         return PackedKeys(self._keys)

@@ -219,6 +219,7 @@ class TestKeyChain:
         chain.keys_of(range(160))
         chain.keys_of([*range(100), 0, *range(101, 160)])
         assert chain.hashed_blocks == 10 + 4
+        assert chain.settled_blocks == 6
 
     def test_a_bad_token_leaves_the_chain_as_it_was(self):
         chain = KeyChain(NAMESPACE, 2)
