@@ -80,7 +80,10 @@ def test_only_so_many_troubles_are_remembered(monkeypatch: pytest.MonkeyPatch):
     assert peers.skipped(0.5) == {"b:1", "c:1"}
 
 
-@given(st.lists(st.tuples(st.sampled_from(["admit", "failed", "answered"]), st.floats(0, 3))))
+QUARTERS = st.integers(0, 12).map(lambda quarters: quarters / 4)  # sums of them are exact
+
+
+@given(st.lists(st.tuples(st.sampled_from(["admit", "failed", "answered"]), QUARTERS)))
 def test_a_cooldown_is_bounded_and_admits_once_when_over(steps: list[tuple[str, float]]):
     peers, now_s = Peers(0.5, 4.0), 0.0
     for act, passed_s in steps:
