@@ -2,7 +2,7 @@
 Which keys of a prompt a router is told. Pure.
 
 All of them, up to 1,024 blocks. Of a longer prompt it is told those on a grid, whose step is the
-smallest power of two that leaves at most 256 of them, and all keys in a window of 256 around the
+smallest power of two that leaves at most 128 of them, and all keys in a window of 128 around the
 place up to which the session's last prompt was the same: there its own node's match ends. The
 grid begins at the start of the prompt whatever its length, so equal prefixes have keys in common.
 
@@ -16,11 +16,11 @@ from typing import Final
 from hearthkv.core.block_key import PackedKeys, SampledKeys
 
 WHOLE_BLOCKS_MAX: Final = 1024
-GRID_KEYS_MAX: Final = 256
-WINDOW_BEFORE: Final = 192
+GRID_KEYS_MAX: Final = 128
+WINDOW_BEFORE: Final = 96
 """Keys before the end of what is shared with the last prompt: the end of it may be lost."""
 
-WINDOW_AFTER: Final = 64
+WINDOW_AFTER: Final = 32
 
 
 def sample(keys: PackedKeys, settled_blocks: int) -> SampledKeys:
