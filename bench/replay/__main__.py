@@ -16,7 +16,7 @@ from rich.console import Console
 
 from bench.replay.contenders import Score, contenders_on, score
 from bench.replay.report import draw, table_of, to_json
-from bench.replay.traces import NAMES, Arrivals, Trace, read
+from bench.replay.traces import NAMES, Arrivals, Trace, is_there, read
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
 WIDTH_MIN = 90  # columns of a table that goes into a file
@@ -27,7 +27,7 @@ def main() -> int:
     given = _arguments()
     arrivals = Arrivals(given.seed, given.sessions)
     folder = given.traces or TRACES
-    traces = [read(name, folder, arrivals) for name in NAMES if _is_there(name, folder)]
+    traces = [read(name, folder, arrivals) for name in NAMES if is_there(name, folder)]
     if not traces:
         # The traces do not come with the repository: only who named a folder expects them.
         return 0 if given.traces is None else 1
@@ -50,13 +50,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=120)
     parser.add_argument("--output", type=Path, default=Path("out"))
     return parser.parse_args()
-
-
-def _is_there(name: str, folder: Path) -> bool:
-    path = folder / f"{name}.jsonl.gz"
-    if not path.exists():
-        print(f"{path} is not there: --traces names the folder of the traces", file=sys.stderr)
-    return path.exists()
 
 
 def _scores(traces: list[Trace]) -> list[Score]:

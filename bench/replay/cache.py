@@ -7,7 +7,7 @@ its blocks are held, its turn ends, and the cache shrinks to its capacity. So a 
 others and its own end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bench.replay.prefix_runs import PrefixRuns
 from bench.replay.traces import Trace
@@ -20,10 +20,25 @@ TIER = Tier.DRAM
 VICTIMS_BATCH = 8
 
 
+Changed = Callable[[int, int, int], None]
+"""Hears of a run, and of how many of its leading blocks were held before and are held now."""
+
+
+def unheard(_run: int, _before: int, _now: int) -> None:
+    """Hear nothing."""
+
+
 class ReplayedCache:
     """A cache in the middle of a trace."""
 
-    def __init__(self, runs: PrefixRuns, policy: EvictionPolicy[int], capacity_blocks: int) -> None:
+    def __init__(
+        self,
+        runs: PrefixRuns,
+        policy: EvictionPolicy[int],
+        capacity_blocks: int,
+        changed: Changed = unheard,
+    ) -> None:
+        self._changed = changed
         self._runs = runs
         self._policy = policy
         self._free_blocks = capacity_blocks
@@ -33,16 +48,23 @@ class ReplayedCache:
         self._children = [0] * len(runs.block_counts)
         """Runs that hang on each and are held, at least in part."""
 
+    def held(self, prompt: Sequence[int]) -> int:
+        """Return how many leading blocks of a prompt are held."""
+        return sum(self._held[run] for run in prompt)
+
     def use(self, prompt: Sequence[int]) -> int:
         """Read and write a prompt, and return how many leading blocks were held."""
-        hits = sum(self._held[run] for run in prompt)
+        hits = self.held(prompt)
         self._policy.touched([run for run in reversed(prompt) if self._held[run]])
         for run in prompt:
             if not self._held[run]:
                 self._policy.added(run, TIER)
                 self._count_child(run, 1)
-            self._free_blocks -= self._runs.block_counts[run] - self._held[run]
-            self._held[run] = self._runs.block_counts[run]
+            before, blocks = self._held[run], self._runs.block_counts[run]
+            if before < blocks:
+                self._free_blocks -= blocks - before
+                self._held[run] = blocks
+                self._changed(run, before, blocks)
         self._policy.warmed(reversed(prompt))
         return hits
 
@@ -62,8 +84,10 @@ class ReplayedCache:
                     self._evict(run, min(self._held[run], -self._free_blocks))
 
     def _evict(self, run: int, block_count: int) -> None:
+        before = self._held[run]
         self._held[run] -= block_count
         self._free_blocks += block_count
+        self._changed(run, before, before - block_count)
         if not self._held[run]:
             self._policy.removed(run)
             self._count_child(run, -1)

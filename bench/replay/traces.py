@@ -8,6 +8,7 @@ block of a prompt may be partial. It counts as one, and its hit as the tokens th
 import gzip
 import json
 import random
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +68,14 @@ def read(name: str, folder: Path, arrivals: Arrivals) -> Trace:
             return agent_lmcache(rows, arrivals)
         case _:
             return mooncake_conversation(rows)
+
+
+def is_there(name: str, folder: Path) -> bool:
+    """Return whether a trace can be read; where it can't, say so to whoever runs the bench."""
+    path = folder / f"{name}.jsonl.gz"
+    if not path.exists():
+        print(f"{path} is not there: --traces names the folder of the traces", file=sys.stderr)
+    return path.exists()
 
 
 def mooncake_conversation(rows: Iterable[Row]) -> Trace:

@@ -1,0 +1,1 @@
+"""What routing keeps of recorded traffic on several nodes, beside one cache of the same size."""
