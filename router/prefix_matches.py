@@ -9,9 +9,12 @@ from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar, overload
 
 from hearthkv.core.session_id import NodeId
 from router.holder_states import bits_of
+
+Other = TypeVar("Other")
 
 FIRST_ONES = 8
 """Nodes of a group that a decision looks at."""
@@ -88,11 +91,24 @@ class PrefixMatches(Mapping[NodeId, int]):
         self._bits = bits
 
     def __getitem__(self, node_id: NodeId) -> int:
-        bit = self._bits.bits.get(node_id, 0)
+        blocks = self.get(node_id)
+        if blocks is None:
+            raise KeyError(node_id)
+        return blocks
+
+    @overload
+    def get(self, key: NodeId, /) -> int | None: ...
+
+    @overload
+    def get(self, key: NodeId, /, default: int | Other) -> int | Other: ...
+
+    def get(self, key: NodeId, /, default: int | Other | None = None) -> int | Other | None:
+        """Return a node's leading blocks; `default` where it holds none."""
+        bit = self._bits.bits.get(key, 0)
         for group in self.groups:
             if group.mask & bit:
                 return group.blocks
-        raise KeyError(node_id)
+        return default
 
     def __iter__(self) -> Iterator[NodeId]:
         return chain.from_iterable(group.nodes for group in self.groups)

@@ -43,6 +43,7 @@ class PromptView:
         self._samples = samples
         self._name = (namespace_id, samples.keys.width)
         self._table = holders.tables.get(self._name)
+        self._packed, self._width = samples.keys.packed, samples.keys.width
         self._known: dict[int, int] = {}  # index of a key -> its state
 
     def prefixes(self) -> PrefixMatches:
@@ -130,7 +131,9 @@ class PromptView:
         state = self._known.get(index)
         if state is None:
             assert self._table is not None
-            state = self._known[index] = self._table.number_of(self._samples.keys[index])
+            start = index * self._width  # sliced here: it is half of a probe
+            key = self._packed[start : start + self._width]
+            state = self._known[index] = self._table.numbers[self._table.find(key)]
         return state
 
 
