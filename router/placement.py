@@ -28,6 +28,7 @@ stays there.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Protocol
 
 from hearthkv.core.errors import NoNodeError
@@ -218,19 +219,16 @@ class _Decision:
 
     def _best(self, stay_id: NodeId) -> NodeId | None:
         """The node with the longest match that may get the turn; None where none has a match."""
-        equals: list[NodeId] = []
-        for node_id in self.matched_blocks:
-            if equals and (
-                self._held(node_id) < self._held(equals[0]) or len(equals) == EQUALS_MAX
-            ):
-                break
-            if node_id == stay_id or self.nodes.is_live(node_id):
-                equals.append(node_id)
-        if not equals:
+        fit = (n for n in self.matched_blocks if n == stay_id or self.nodes.is_live(n))
+        best = next(fit, None)
+        if best is None:
             return None
-        longest = self._held(equals[0])
+        longest = self._held(best)
+        # What is shorter is not searched for where a turn stays, which most do.
         if self._held(stay_id) == longest:
             return stay_id
+        others = takewhile(lambda node_id: self._held(node_id) == longest, fit)
+        equals = [best, *islice(others, EQUALS_MAX - 1)]
         equals = [node_id for node_id in self.ranked if self._held(node_id) == longest] or equals
         if len(equals) == 1:
             return equals[0]

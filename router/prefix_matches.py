@@ -6,7 +6,7 @@ costs as little for a thousand nodes as for four. Only who asks for all nodes pa
 """
 
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar, overload
@@ -81,14 +81,27 @@ class PrefixMatches(Mapping[NodeId, int]):
     """
     Node -> leading blocks, longest first, then by name; nodes that hold none are left out.
 
-    Good for as long as the index is not changed. The first ones cost as little among a thousand
-    nodes as among four; to go through all takes time for every node that holds the first block.
+    Good for as long as the index is not changed. Groups are searched when they are asked for, so
+    the first nodes cost as little among a thousand as among four, and shorter prefixes nothing
+    where only the longest matters.
+
+    Args:
+        bits: Which bit is whose.
+        search: Finds the groups, longest first.
     """
 
-    def __init__(self, bits: NodeBits, groups: Sequence[PrefixGroup]) -> None:
-        self.groups = groups
-        """Longest first."""
+    def __init__(self, bits: NodeBits, search: Iterator[PrefixGroup]) -> None:
         self._bits = bits
+        self._search = search
+        self._found: list[PrefixGroup] = []
+
+    @property
+    def groups(self) -> Iterator[PrefixGroup]:
+        """The groups, longest first."""
+        index = 0
+        while index < len(self._found) or self._finds_more():
+            yield self._found[index]
+            index += 1
 
     def __getitem__(self, node_id: NodeId) -> int:
         blocks = self.get(node_id)
@@ -115,3 +128,10 @@ class PrefixMatches(Mapping[NodeId, int]):
 
     def __len__(self) -> int:
         return sum(map(len, self.groups))
+
+    def _finds_more(self) -> bool:
+        group = next(self._search, None)
+        if group is None:
+            return False
+        self._found.append(group)
+        return True

@@ -20,8 +20,11 @@ from hearthkv.core.tier import Tier, TierCounts
 from router.block_holders import BlockHolders
 from router.prefix_matches import NodeBits, PrefixGroup, PrefixMatches
 
-TIER_PARTS = 8
-"""Parts of a prefix in which tiers are looked for; a run that is as long as one is never missed."""
+TIER_PARTS = 4
+"""A run of one tier that is as long as such a part of the prefix is never missed."""
+
+TIER_STEPS = 64
+"""Where a run ends is found to such a part of the prefix, and exactly where it has fewer keys."""
 
 
 class PromptView:
@@ -52,15 +55,14 @@ class PromptView:
 
         Where keys are sampled, that is the position of the last key that the node holds.
         """
-        groups = () if self._table is None else tuple(self._groups())
-        return PrefixMatches(self._nodes, groups)
+        return PrefixMatches(self._nodes, iter(()) if self._table is None else self._groups())
 
     def tiers(self, node_id: NodeId, blocks: int) -> TierCounts:
         """
         Count the first `blocks` blocks on a node by tier, with few probes.
 
-        Blocks of a prompt lie in a few runs, since nodes move them so. Exact where each run is
-        at least as long as a part of the prefix; a shorter one may be passed over.
+        Blocks of a prompt lie in a few runs, since nodes move them so. The ends of the runs are
+        found to a 64th of the prefix; one that is shorter than a quarter may be passed over.
         """
         keys = bisect_right(self._samples.positions, blocks)
         return self._one_tier(node_id, blocks) or self._count_runs(node_id, keys)
@@ -101,14 +103,16 @@ class PromptView:
         if not keys:
             return TierCounts()
         positions, bit = self._samples.positions, self._nodes.bits[node_id]
-        ends = sorted({0, *(part * (keys - 1) // TIER_PARTS for part in range(TIER_PARTS + 1))})
+        part, step = keys // TIER_PARTS, keys // TIER_STEPS
         counts = dict.fromkeys(Tier, 0)
         counts[self._tier(0, bit)] = positions[0]
-        runs = list(pairwise(ends))
+        # What the search for the prefix has probed costs nothing.
+        runs = list(pairwise(sorted({0, keys - 1, *(at for at in self._known if at < keys)})))
         while runs:
             before, last = runs.pop()
-            tier = self._tier(last, bit)
-            if last - before == 1 or tier == self._tier(before, bit):
+            length, tier = last - before, self._tier(last, bit)
+            is_one_run = length <= part and tier == self._tier(before, bit)
+            if is_one_run or length <= max(step, 1):
                 counts[tier] += positions[last] - positions[before]
             else:
                 middle = (before + last) // 2

@@ -31,7 +31,9 @@ class TierCounts:
 
     def of(self, tier: Tier) -> int:
         """Blocks in one tier."""
-        return {Tier.HBM: self.hbm, Tier.DRAM: self.dram, Tier.SSD: self.ssd}[tier]
+        if tier is Tier.HBM:
+            return self.hbm
+        return self.dram if tier is Tier.DRAM else self.ssd
 
     @classmethod
     def count(cls, tiers: Iterable[Tier]) -> "TierCounts":

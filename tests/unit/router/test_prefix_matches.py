@@ -18,7 +18,9 @@ def nodes() -> NodeBits:
 
 @pytest.fixture
 def matches(nodes: NodeBits) -> PrefixMatches:
-    return PrefixMatches(nodes, (PrefixGroup(20, 0b001, nodes), PrefixGroup(10, 0b110, nodes)))
+    return PrefixMatches(
+        nodes, iter((PrefixGroup(20, 0b001, nodes), PrefixGroup(10, 0b110, nodes)))
+    )
 
 
 def test_nodes_come_longest_first_and_then_by_name(matches: PrefixMatches):
@@ -51,3 +53,22 @@ def test_nodes_come_by_name_be_they_few_or_many():
     for mask in (0, 0b1011, (1 << 100) - 1, ((1 << 100) - 1) // 3):
         some = [node_id for number, node_id in enumerate(names) if mask >> number & 1]
         assert list(bits.nodes_of(mask)) == sorted(some)
+
+
+def test_groups_are_searched_when_they_are_asked_for(nodes: NodeBits):
+    searched: list[int] = []
+
+    def search():
+        for blocks, mask in ((20, 0b001), (10, 0b010), (5, 0b100)):
+            searched.append(blocks)
+            yield PrefixGroup(blocks, mask, nodes)
+
+    matches = PrefixMatches(nodes, search())
+    assert matches.get(C) == 20
+    assert next(iter(matches)) == C
+    assert searched == [20]
+    assert matches[A] == 10
+    assert searched == [20, 10]
+    assert len(matches) == 3
+    assert list(matches) == [C, A, B]
+    assert searched == [20, 10, 5]
