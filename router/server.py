@@ -60,7 +60,7 @@ async def running(settings: RouterSettings, clock: Clock) -> AsyncIterator[Runni
     watch = NodeWatch(cluster, clock, telemetry, stream_silence_s=settings.lease_s)
     server = new_server()
     router_pb2_grpc.add_RouterServicer_to_server(
-        RouterService(cluster, watch, clock, telemetry), server
+        RouterService(cluster, watch, clock, telemetry, settle_s=settings.settle_s), server
     )
     membership_pb2_grpc.add_MembershipServicer_to_server(
         MembershipService(watch, telemetry), server

@@ -18,6 +18,7 @@ from hearthkv.core.errors import (
     HearthKVError,
     LimitError,
     NoNodeError,
+    SettlingError,
     StreamEndedError,
     UnknownNodeError,
 )
@@ -35,6 +36,8 @@ STATUS_OF: StatusTable = {
     BadInputError: grpc.StatusCode.INVALID_ARGUMENT,
     LimitError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     NoNodeError: grpc.StatusCode.UNAVAILABLE,
+    # Not UNAVAILABLE, which says that no node is live: whoever gets this asks somebody else.
+    SettlingError: grpc.StatusCode.FAILED_PRECONDITION,
     StreamEndedError: grpc.StatusCode.ABORTED,
     UnknownNodeError: grpc.StatusCode.NOT_FOUND,
 }
@@ -52,15 +55,31 @@ async def _answering(call: str, context: Context, telemetry: Telemetry) -> Async
 
 
 class RouterService(router_pb2_grpc.RouterServicer):
-    """What clients ask of a router."""
+    """
+    What clients ask of a router.
+
+    Args:
+        cluster: Decides.
+        watch: The streams of the nodes, for orders to them.
+        clock: The hour.
+        telemetry: Where events go.
+        settle_s: Seconds from now in which no turn is placed.
+    """
 
     def __init__(
-        self, cluster: Cluster, watch: NodeWatch, clock: Clock, telemetry: Telemetry
+        self,
+        cluster: Cluster,
+        watch: NodeWatch,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        settle_s: float = 0.0,
     ) -> None:
         self._cluster = cluster
         self._watch = watch
         self._clock = clock
         self._telemetry = telemetry
+        self._settled_s = clock.now() + settle_s
 
     async def Route(
         self, request: router_pb2.RouteRequest, context: Context
@@ -68,7 +87,12 @@ class RouterService(router_pb2_grpc.RouterServicer):
         """Choose the node for one turn, and have it fetch and lift the blocks that it will want."""
         async with _answering("Route", context, self._telemetry):
             query = codec.decode_route_request(request)
-            routed = self._cluster.route(query, self._clock.now())
+            now = self._clock.now()
+            if now < self._settled_s:
+                raise SettlingError(
+                    f"router places turns in {self._settled_s - now:.1f} s, when its nodes are back"
+                )
+            routed = self._cluster.route(query, now)
             route = routed.route
             if routed.prefetch is not None:
                 self._watch.order_prefetch(route.node.node_id, routed.prefetch)

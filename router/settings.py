@@ -46,7 +46,7 @@ class RouterSettings:
     """With the hint `reuse`, a match that is longer than the session's own by at least so many
     blocks moves it as well."""
 
-    settled_fraction: float = 0.7
+    settled_fraction: float = 0.6
     """With the hint `reuse`, a turn of whose prompt no node holds this share has much to compute
     anyway, and goes where that pushes out what is wanted least. Higher moves sessions more often,
     which costs copies; lower leaves sessions on nodes that are too small for them."""
@@ -90,6 +90,11 @@ class RouterSettings:
     nodes_max: int = 256
     """Nodes that may join; one more is refused."""
 
+    settle_s: float = 0.0
+    """Seconds after its start in which a router places no turn, because its nodes are coming back
+    one by one. Its clients ask the next router meanwhile, or hash by their last list of nodes.
+    3 where there are several routers; 0 where there is one."""
+
     drain_s: float = 5.0
     """Seconds that running calls get to finish after SIGTERM."""
 
@@ -103,7 +108,7 @@ class RouterSettings:
         for name in ("reuse_min_fraction", "settled_fraction"):
             if not 0 < getattr(self, name) <= 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}, must be in (0, 1]")
-        for name in ("drain_s", "hot_blocks_per_s", "copy_cost"):
+        for name in ("drain_s", "settle_s", "hot_blocks_per_s", "copy_cost"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise SettingsError(f"{name} is {getattr(self, name)}, must be >= 0")
         for name in (

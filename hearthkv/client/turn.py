@@ -1,5 +1,6 @@
 """One turn of a session: what is loaded before the prefill, what is saved after it. Not pure."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -97,6 +98,7 @@ class Turn:
         self._stats = stats
         self._prompt_blocks = len(prompt.keys)
         self._reported = Finished()
+        self._is_end_told = False
         """What `stats` knows of the saves."""
 
     @property
@@ -287,11 +289,17 @@ class Turn:
         if self._saves is None or self._node is None:
             return Finished(miss=self.miss_reason)
         limit_s = self._settings.finish_s if deadline_s is None else deadline_s
+        loop = asyncio.get_running_loop()
+        over_s = loop.time() + limit_s
         account = await self._saves.finish(limit_s)
         self._stats.count_saves(self._reported, account)
         self._reported = account
-        if ended.end is not TurnEnd.UNKNOWN:
-            with suppress(PeerError):  # the frame of the call took note
+        # Once also where nobody knows how: the node counts what turns have left to compute.
+        if self._is_end_told and ended.end is TurnEnd.UNKNOWN:
+            return account
+        self._is_end_told = True
+        with suppress(PeerError, TimeoutError):  # the frame of the call took note
+            async with asyncio.timeout_at(over_s):
                 await self._node.end_turn(ended)
         return account
 

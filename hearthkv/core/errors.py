@@ -15,6 +15,7 @@ The tree of errors. Pure.
     ├── StaleProofError          a client's proof is not that of this start of the node
     ├── ReservationOverError     a reservation was committed, given up, or not in time
     ├── NoNodeError              no live cache node
+    ├── SettlingError            a router that has just started
     ├── UnknownNodeError         a node that this router does not know
     ├── StreamEndedError         a router has no use for a node's stream any more; says why
     ├── LimitError               more of something than this server is set to hold
@@ -84,6 +85,10 @@ class ReservationOverError(HearthKVError):
 
 class NoNodeError(HearthKVError):
     """No cache node is live."""
+
+
+class SettlingError(HearthKVError):
+    """A router that has just started does not know yet who holds what."""
 
 
 class UnknownNodeError(HearthKVError):

@@ -3,7 +3,7 @@
 import pytest
 
 from cachenode.turns import LEAD_S, TOOL_CALL_S
-from hearthkv.core.block_io import KeysQuery, ReadEnd
+from hearthkv.core.block_io import MatchQuery, ReadEnd
 from hearthkv.core.block_key import PackedKeys
 from hearthkv.core.clock import ManualClock
 from hearthkv.core.session_id import SessionId
@@ -21,7 +21,7 @@ def stores() -> dict[Tier, MemoryStore]:
 
 
 def on_ssd(rig: Rig, keys: list[bytes]) -> int:
-    return rig.node.match(KeysQuery(SPEC.namespace_id, PackedKeys.join(keys))).ssd
+    return rig.node.match(MatchQuery(SPEC.namespace_id, PackedKeys.join(keys))).by_tier.ssd
 
 
 async def test_a_session_that_called_a_tool_is_lifted_before_it_returns(stores):

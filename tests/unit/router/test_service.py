@@ -10,6 +10,7 @@ from hearthkv.core.errors import (
     HearthKVError,
     LimitError,
     NoNodeError,
+    SettlingError,
     StreamEndedError,
     UnknownNodeError,
 )
@@ -34,7 +35,14 @@ def tiers(counts) -> dict[int, int]:
 
 
 def test_every_error_that_a_call_can_raise_has_a_status():
-    raised = {BadInputError, LimitError, NoNodeError, StreamEndedError, UnknownNodeError}
+    raised = {
+        BadInputError,
+        LimitError,
+        NoNodeError,
+        SettlingError,
+        StreamEndedError,
+        UnknownNodeError,
+    }
     assert set(STATUS_OF) == raised
     assert all(issubclass(error, HearthKVError) for error in STATUS_OF)
 
@@ -51,6 +59,16 @@ async def test_a_turn_is_routed_to_its_longest_prefix_with_tiers_and_reason():
         assert tiers(response.matched_by_tier) == {block_pb2.TIER_DRAM: 70, block_pb2.TIER_SSD: 20}
         assert response.reason == router_pb2.PLACEMENT_REASON_PREFIX
         assert response.home_node_id in {"a", "b"}
+
+
+async def test_a_router_that_has_just_started_lets_others_place_the_turns():
+    async with serving(settle_s=3.0) as served:
+        await joined(served, "a")
+        with pytest.raises(aio.AioRpcError, match=r"places turns in 3\.0 s") as caught:
+            await served.stub.Route(turn())
+        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        served.clock.advance(3.0)
+        assert (await served.stub.Route(turn())).node.node_id == "a"
 
 
 async def test_a_turn_with_blocks_on_ssd_has_them_lifted():

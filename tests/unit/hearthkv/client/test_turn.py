@@ -240,6 +240,22 @@ async def test_a_node_is_told_how_a_turn_ended():
     assert told == EndedTurn(SessionId("s"), TurnEnd.TOOL_CALL, 20)
 
 
+async def test_a_node_is_told_of_an_end_that_nobody_can_name():
+    node = holding()
+    async with serving(node) as address, client() as kv:
+        await (await begin(kv, address)).finish()
+    (told,) = map(decode_end_turn_request, node.ended_turns)
+    assert told == EndedTurn(SessionId("s"), TurnEnd.UNKNOWN)
+
+
+async def test_a_node_that_hangs_at_the_end_costs_no_more_than_the_deadline():
+    node = holding()
+    node.troubles["EndTurn"] = Stall()
+    async with serving(node) as address, client() as kv, asyncio.timeout(20):
+        turn = await begin(kv, address)
+        assert await turn.finish(0.05) == Finished()
+
+
 async def test_a_node_that_does_not_want_to_know_is_no_trouble():
     node = holding()
     node.troubles["EndTurn"] = Fail(grpc.StatusCode.UNIMPLEMENTED)
