@@ -51,7 +51,7 @@ class PlacementPolicy:
 
     reuse_min_fraction: float = 0.5
     reuse_min_gain_blocks: int = 32
-    settled_fraction: float = 0.7
+    settled_fraction: float = 0.6
     room_min_tokens: int = 2048
     spill_tokens: float = 20_000.0
     copy_cost: float = 4.0

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.replay.__main__ import TRACES, WIDTH_MIN
+from bench.replay.__main__ import TRACES
 from bench.replay.traces import NAMES, Arrivals, Trace, is_there, read
 from bench.replay_routing.contenders import CONTENDERS
 from bench.replay_routing.play import Case, Score, score
 from bench.replay_routing.report import CAPACITY_PERCENTS, NODE_COUNTS, draw, table_of, to_json
 
 PLAYED = NAMES[:2]
+WIDTH_MIN = 105  # columns of a table that goes into a file
 
 
 def main() -> int:

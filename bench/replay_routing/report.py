@@ -35,7 +35,7 @@ def table_of(scores: Sequence[Score], seed: int) -> Table:
     table.add_column("nodes", justify="right")
     table.add_column("router", no_wrap=True)
     for percent in CAPACITY_PERCENTS:
-        for figure in (f"{percent} %: hit", "max/mean", "pulled"):
+        for figure in (f"hit {percent} %", "max/mean", "pulled"):
             table.add_column(figure, justify="right", no_wrap=True)
     for trace, of_trace in _by_trace(scores).items():
         for node_count in NODE_COUNTS:
@@ -100,10 +100,11 @@ def _draw_panel(axes: Axes, of_trace: Scores, node_count: int) -> None:
             "" if name == POOLED else f"{cell.imbalance:.2f}"
             for name, cell in zip(names, cells, strict=True)
         ]
-        axes.bar_label(bars, texts, fontsize=7, padding=2)
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        axes.bar_label(bars, texts, fontsize=7, padding=2, bbox=ground)
         label = f"capacity {percent} % of the footprint"
         axes.barh([0], [0], color=GREY, alpha=1 - 0.5 * place, label=label)
-        axes.axvline(hits[names.index(POOLED)], color=DARK, linewidth=0.8, linestyle="--")
+        axes.axvline(hits[names.index(POOLED)], color=DARK, linewidth=0.8, linestyle="--", zorder=0)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.margins(x=0.1)

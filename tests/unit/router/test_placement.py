@@ -140,14 +140,14 @@ def test_what_must_be_computed_goes_where_the_cache_is_wanted_least():
 
 def test_what_is_held_for_the_most_part_stays_however_full_its_node_is():
     nodes = FewNodes(wanted={A: 1e9})
-    stays, goes = ({A: held} for held in (700, 699))
+    stays, goes = ({A: held} for held in (600, 599))
     assert placed(blocks=1000, last=A, matched=stays, nodes=nodes).node_id == A
     assert placed(blocks=1000, last=A, matched=goes, nodes=nodes).node_id == B
 
 
 def test_room_must_be_worth_the_copy():
-    matched = {A: 600}  # 9600 tokens, a quarter of which is 2400
-    for wanted, expected in ((2399, A), (2401, B)):
+    matched = {A: 500}  # 8000 tokens, a quarter of which is 2000
+    for wanted, expected in ((1999, A), (2001, B)):
         nodes = FewNodes(wanted={A: wanted})
         assert placed(blocks=1000, last=A, matched=matched, nodes=nodes).node_id == expected
 
@@ -252,6 +252,6 @@ def test_no_session_moves_without_a_reason(matched, loads, wanted, last):
         assert other > own
     else:
         assert choice.reason is PlacementReason.SPILL
-        is_to_be_computed = max(matched.values(), default=0) < 700
+        is_to_be_computed = max(matched.values(), default=0) < 600
         is_saturated = max(loads.values(), default=0) > POLICY.spill_tokens
         assert is_to_be_computed or is_saturated
