@@ -110,9 +110,14 @@ async def errors_as_status(context: Context, statuses: StatusTable) -> AsyncIter
     try:
         yield
     except HearthKVError as error:
-        code = _status_of(type(error), statuses)
-        details = encode_status(code.value[0], str(error), reason_of(type(error)))
-        await context.abort(code, str(error), ((DETAILS_TRAILER, details),))
+        await abort(context, statuses, error)
+
+
+async def abort(context: Context, statuses: StatusTable, error: HearthKVError) -> None:
+    """End a call with the status of an error, which the table must have."""
+    code = _status_of(type(error), statuses)
+    details = encode_status(code.value[0], str(error), reason_of(type(error)))
+    await context.abort(code, str(error), ((DETAILS_TRAILER, details),))
 
 
 def reason_of(error_type: type[HearthKVError]) -> str:

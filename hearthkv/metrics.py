@@ -4,13 +4,18 @@ Meters over prometheus_client, and the port where Prometheus reads them.
 Apart from `telemetry`, so that a client process needs no metrics library.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from hearthkv.core.errors import StartupError
 from hearthkv.telemetry import MetricSpec
+
+_Metric = TypeVar("_Metric", Counter, Gauge, Histogram)
+_Place = tuple[str, tuple[tuple[str, str], ...]]
+"""Name and labels; those declared with labels stand there without them too."""
 
 
 class PrometheusMeters:
@@ -22,26 +27,23 @@ class PrometheusMeters:
 
     def __init__(self, specs: Iterable[MetricSpec]) -> None:
         self.registry = CollectorRegistry()
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._histograms: dict[str, Histogram] = {}
+        self._counters: dict[_Place, Counter] = {}
+        self._gauges: dict[_Place, Gauge] = {}
+        self._histograms: dict[_Place, Histogram] = {}
         for spec in specs:
             self._declare(spec)
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        counter = self._counters[name]
-        (counter.labels(**labels) if labels else counter).inc(amount)
+        _metric(self._counters, name, labels).inc(amount)
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
-        gauge = self._gauges[name]
-        (gauge.labels(**labels) if labels else gauge).set(value)
+        _metric(self._gauges, name, labels).set(value)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Put a value into a histogram."""
-        histogram = self._histograms[name]
-        (histogram.labels(**labels) if labels else histogram).observe(value)
+        _metric(self._histograms, name, labels).observe(value)
 
     def text(self) -> str:
         """All metrics in Prometheus' text format."""
@@ -53,21 +55,30 @@ class PrometheusMeters:
 
     def _declare(self, spec: MetricSpec) -> None:
         if spec.kind == "counter":
-            self._counters[spec.name] = Counter(
+            self._counters[spec.name, ()] = Counter(
                 spec.name, spec.help, spec.labels, registry=self.registry
             )
         elif spec.kind == "gauge":
-            self._gauges[spec.name] = Gauge(
+            self._gauges[spec.name, ()] = Gauge(
                 spec.name, spec.help, spec.labels, registry=self.registry
             )
         else:
-            self._histograms[spec.name] = Histogram(
+            self._histograms[spec.name, ()] = Histogram(
                 spec.name,
                 spec.help,
                 spec.labels,
                 registry=self.registry,
                 buckets=spec.buckets or Histogram.DEFAULT_BUCKETS,
             )
+
+
+def _metric(metrics: dict[_Place, _Metric], name: str, labels: Mapping[str, str]) -> _Metric:
+    """Return a metric with its labels; to look these up there takes as long as to place a turn."""
+    place = (name, tuple(labels.items()))
+    metric = metrics.get(place)
+    if metric is None:
+        metric = metrics[place] = metrics[name, ()].labels(**labels)
+    return metric
 
 
 class MetricsPort:
