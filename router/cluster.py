@@ -6,7 +6,8 @@ goes through here, so that a simulation can do it without sockets.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 from hearthkv.core.block_io import KeysQuery
 from hearthkv.core.block_key import PackedKeys, SampledKeys
@@ -44,6 +45,7 @@ from router.outcome import (
 )
 from router.placement import Choice, PlacementPolicy, Turn
 from router.prefix_index import PrefixIndex
+from router.prefix_matches import PrefixMatches
 from router.sessions import Sessions
 from router.settings import RouterSettings
 from router.traffic import Served, Traffic
@@ -64,19 +66,18 @@ class TokenTotals:
     """Tokens of all turns that were placed. Invariant: matched.total <= prompt."""
 
     prompt: int = 0
-    matched: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
+    matched: TierCounts = field(default_factory=TierCounts)
 
     def add(self, prompt_tokens: int, matched_tokens: TierCounts) -> None:
         """Count one turn."""
         self.prompt += prompt_tokens
-        for tier in Tier:
-            self.matched[tier] += matched_tokens.of(tier)
+        self.matched += matched_tokens
 
     def hit_ratios(self) -> Mapping[str, float]:
         """Return tokens served from cache per prompt token, in all and by tier."""
         prompt = max(self.prompt, 1)
-        by_tier = {tier.name.lower(): self.matched[tier] / prompt for tier in Tier}
-        return {"total": sum(self.matched.values()) / prompt, **by_tier}
+        by_tier = {tier.name.lower(): self.matched.of(tier) / prompt for tier in Tier}
+        return {"total": self.matched.total / prompt, **by_tier}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Cluster:
         """
         samples = query.keys if query.hint is not CacheHint.BYPASS else query.keys.up_to(0)
         prompt = self.index.look_up(query.namespace_id, samples)
-        matched_blocks = prompt.prefixes()
+        matched_blocks = prompt.prefixes(query.settled_blocks)
         turn = Turn(
             query.hint,
             samples.blocks,
@@ -152,25 +153,27 @@ class Cluster:
         sources: tuple[PullSource, ...] = ()
         if query.hint is CacheHint.REUSE:
             sources = self._pull_sources(choice, matched_blocks, query.block_size)
+        route = Route(
+            self.membership.endpoint(choice.node_id),
+            matched,
+            choice.home_node_id,
+            choice.reason,
+            sources,
+        )
+        is_read = query.hint is CacheHint.REUSE
         routed = Routed(
-            route=Route(
-                self.membership.endpoint(choice.node_id),
-                matched,
-                choice.home_node_id,
-                choice.reason,
-                sources,
-            ),
+            route=route,
             prompt_tokens=max(query.prompt_tokens, query.keys.blocks * query.block_size),
             matched_tokens=_scaled(matched, query.block_size),
-            prefetch=PrefetchOrder(query.namespace_id, _tip_key(samples, blocks))
-            if matched.ssd and query.hint is CacheHint.REUSE
+            prefetch=PrefetchOrder(query.namespace_id, samples.tip(blocks))
+            if is_read and matched.ssd
             else None,
+            pull=pull_order(query, route) if is_read else None,
         )
-        if query.hint is CacheHint.REUSE:
-            routed = replace(routed, pull=pull_order(query, routed.route))
+        if is_read:
             self._count_hot(query, routed, now)
         self.totals.add(routed.prompt_tokens, routed.matched_tokens)
-        held_blocks = max((blocks, *(source.blocks for source in sources)))
+        held_blocks = max(blocks, sources[0].blocks if sources else 0)
         missing_tokens = routed.prompt_tokens - held_blocks * query.block_size
         served = Served(routed.prompt_tokens, matched.total, missing_tokens)
         self.traffic.note(query.session_id, choice, served, now)
@@ -306,17 +309,19 @@ class Cluster:
         return self.index.look_up(namespace_id, keys).prefixes().keys()
 
     def _pull_sources(
-        self, choice: Choice, matched_blocks: Mapping[NodeId, int], block_size: int
+        self, choice: Choice, matched_blocks: PrefixMatches, block_size: int
     ) -> tuple[PullSource, ...]:
         """Who holds so much more of the prompt than the chosen node that it is worth a copy."""
         worth_blocks = matched_blocks.get(choice.node_id, 0) + PULL_MIN_TOKENS / block_size
-        sources: list[PullSource] = []
-        for node_id, blocks in matched_blocks.items():
-            if blocks < worth_blocks or len(sources) >= PULL_SOURCES_MAX:
-                break
-            if self.traffic.nodes.is_serving(node_id):
-                sources.append(PullSource(self.membership.endpoint(node_id), blocks))
-        return tuple(sources)
+        serving = (
+            PullSource(self.membership.endpoint(node_id), group.blocks)
+            for group in takewhile(
+                lambda group: group.blocks >= worth_blocks, matched_blocks.groups
+            )
+            for node_id in group.nodes
+            if self.traffic.nodes.is_serving(node_id)
+        )
+        return tuple(islice(serving, PULL_SOURCES_MAX))
 
     def _applied(self, outcome: Outcome, now: float) -> Outcome:
         """Bring index and traffic up to date with what changed."""
@@ -342,8 +347,3 @@ class Cluster:
 
 def _scaled(blocks: TierCounts, block_size: int) -> TierCounts:
     return TierCounts(blocks.hbm * block_size, blocks.dram * block_size, blocks.ssd * block_size)
-
-
-def _tip_key(samples: SampledKeys, blocks: int) -> bytes:
-    prefix = samples.up_to(blocks).keys
-    return prefix[len(prefix) - 1]

@@ -12,13 +12,13 @@ def pull_order(query: RouteQuery, route: Route) -> PullOrder | None:
     if not route.pull_from:
         return None
     source = route.pull_from[0]
-    samples = query.keys.up_to(source.blocks)
-    if samples.blocks <= route.matched.total:
+    blocks = query.keys.position_within(source.blocks)
+    if blocks <= route.matched.total:
         return None
     return PullOrder(
         query.namespace_id,
-        samples.keys[len(samples) - 1],
-        samples.blocks,
+        query.keys.tip(blocks),
+        blocks,
         source.node.address,
         query.session_id,
     )

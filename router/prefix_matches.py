@@ -8,7 +8,6 @@ costs as little for a thousand nodes as for four. Only who asks for all nodes pa
 from bisect import insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypeVar, overload
 
 from hearthkv.core.session_id import NodeId
@@ -53,11 +52,12 @@ class NodeBits:
     def nodes_of(self, mask: int) -> Iterator[NodeId]:
         """Return the nodes of some of the bits, by name."""
         few = mask.bit_count()
+        if few == 1:
+            return iter((self._node_ids[mask],))
         # Whoever wants the first ones of many need not have them all sorted.
         if few * few <= FIRST_ONES * len(self):
-            yield from sorted(map(self._node_ids.__getitem__, bits_of(mask)))
-        else:
-            yield from (node_id for node_id in self._by_name if self.bits[node_id] & mask)
+            return iter(sorted(map(self._node_ids.__getitem__, bits_of(mask))))
+        return (node_id for node_id in self._by_name if self.bits[node_id] & mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,18 @@ class PrefixMatches(Mapping[NodeId, int]):
     def get(self, key: NodeId, /, default: int | Other | None = None) -> int | Other | None:
         """Return a node's leading blocks; `default` where it holds none."""
         bit = self._bits.bits.get(key, 0)
-        for group in self.groups:
+        for group in self._found:
+            if group.mask & bit:
+                return group.blocks
+        while bit and self._finds_more():
+            group = self._found[-1]
             if group.mask & bit:
                 return group.blocks
         return default
 
     def __iter__(self) -> Iterator[NodeId]:
-        return chain.from_iterable(group.nodes for group in self.groups)
+        for group in self.groups:
+            yield from group.nodes
 
     def __len__(self) -> int:
         return sum(map(len, self.groups))

@@ -11,8 +11,8 @@ as long as the index is not changed.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from itertools import islice, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from hearthkv.core.block_key import SampledKeys
 from hearthkv.core.session_id import NodeId
@@ -20,11 +20,14 @@ from hearthkv.core.tier import Tier, TierCounts
 from router.block_holders import BlockHolders
 from router.prefix_matches import NodeBits, PrefixGroup, PrefixMatches
 
-TIER_PARTS = 4
+TIER_PARTS = 2
 """A run of one tier that is as long as such a part of the prefix is never missed."""
 
-TIER_STEPS = 64
-"""Where a run ends is found to such a part of the prefix, and exactly where it has fewer keys."""
+TIER_STEPS = 16
+"""Where a run ends is found to such a part of the prefix."""
+
+TIER_EXACT_KEYS = 128
+"""Up to so many keys the ends of runs are found exactly."""
 
 
 class PromptView:
@@ -49,20 +52,26 @@ class PromptView:
         self._packed, self._width = samples.keys.packed, samples.keys.width
         self._known: dict[int, int] = {}  # index of a key -> its state
 
-    def prefixes(self) -> PrefixMatches:
+    def prefixes(self, settled_blocks: int = 0) -> PrefixMatches:
         """
         Return how many leading blocks each node holds.
 
         Where keys are sampled, that is the position of the last key that the node holds.
+
+        Args:
+            settled_blocks: Where to begin. If the longest match ends there, two probes find it.
         """
-        return PrefixMatches(self._nodes, iter(()) if self._table is None else self._groups())
+        if self._table is None:
+            return PrefixMatches(self._nodes, iter(()))
+        return PrefixMatches(self._nodes, self._groups(settled_blocks))
 
     def tiers(self, node_id: NodeId, blocks: int) -> TierCounts:
         """
         Count the first `blocks` blocks on a node by tier, with few probes.
 
         Blocks of a prompt lie in a few runs, since nodes move them so. The ends of the runs are
-        found to a 64th of the prefix; one that is shorter than a quarter may be passed over.
+        found exactly in a short prefix, and to a 16th of a long one; a run that is shorter than
+        half of it may be passed over.
         """
         keys = bisect_right(self._samples.positions, blocks)
         return self._one_tier(node_id, blocks) or self._count_runs(node_id, keys)
@@ -72,20 +81,24 @@ class PromptView:
         keys = bisect_right(self._samples.positions, blocks)
         return self._one_tier(node_id, blocks) or self._count_each(node_id, keys)
 
-    def _groups(self) -> Iterator[PrefixGroup]:
+    def _groups(self, settled_blocks: int) -> Iterator[PrefixGroup]:
         """The nodes that hold at least one key, by how many they hold, most first."""
-        held, positions = self._holders.states.held, self._samples.positions
+        held, positions, state = self._holders.states.held, self._samples.positions, self._state
+        settled = bisect_right(positions, settled_blocks)
+        guesses = [settled, settled + 1] if settled else []
         # (low, at_low, high, at_high): whoever is in at_low holds the first `low` keys, whoever
         # is in at_high holds the first `high`, and at_high is a part of at_low (I2).
-        ranges = [(0, self._nodes.mask, len(self._samples) + 1, 0)]
+        ranges = [(0, self._nodes.mask, len(positions) + 1, 0)]
         while ranges:
             low, at_low, high, at_high = ranges.pop()
             undecided = at_low & ~at_high
             if not undecided:
                 continue
             if high - low > 1:
-                middle = (low + high) // 2
-                at_middle = held[self._state(middle - 1)] & at_low | at_high
+                middle = guesses.pop() if guesses else (low + high) // 2
+                if not low < middle < high:
+                    middle = (low + high) // 2
+                at_middle = held[state(middle - 1)] & at_low | at_high
                 ranges.append((low, at_low, middle, at_middle))
                 ranges.append((middle, at_middle, high, at_high))
             elif low > 0:
@@ -96,31 +109,32 @@ class PromptView:
         used = self._holders.tiers_of(self._nodes.bits.get(node_id, 0), self._name)
         if len(used) > 1:
             return None
-        tier = used[0] if used else Tier.SSD
-        return _counts({tier: blocks})
+        counts = [0, 0, 0, 0]
+        counts[used[0] if used else Tier.SSD] = blocks
+        return _counts(counts)
 
     def _count_runs(self, node_id: NodeId, keys: int) -> TierCounts:
         if not keys:
             return TierCounts()
         positions, bit = self._samples.positions, self._nodes.bits[node_id]
-        part, step = keys // TIER_PARTS, keys // TIER_STEPS
-        counts = dict.fromkeys(Tier, 0)
-        counts[self._tier(0, bit)] = positions[0]
-        # What the search for the prefix has probed costs nothing.
-        runs = list(pairwise(sorted({0, keys - 1, *(at for at in self._known if at < keys)})))
+        part, step = keys // TIER_PARTS, 1 if keys <= TIER_EXACT_KEYS else keys // TIER_STEPS
+        first, last = self._tier(0, bit), self._tier(keys - 1, bit)
+        counts = [0, 0, 0, 0]  # by number of the tier: to hash one takes as long as a probe
+        counts[first] = positions[0]
+        runs = [(0, first, keys - 1, last)]
         while runs:
-            before, last = runs.pop()
-            length, tier = last - before, self._tier(last, bit)
-            is_one_run = length <= part and tier == self._tier(before, bit)
-            if is_one_run or length <= max(step, 1):
-                counts[tier] += positions[last] - positions[before]
-            else:
-                middle = (before + last) // 2
-                runs += [(before, middle), (middle, last)]
+            start, at_start, end, at_end = runs.pop()
+            length = end - start
+            if length <= step or (length <= part and at_start == at_end):
+                counts[at_end] += positions[end] - positions[start]
+                continue
+            middle = (start + end) // 2
+            at_middle = self._tier(middle, bit)
+            runs += [(start, at_start, middle, at_middle), (middle, at_middle, end, at_end)]
         return _counts(counts)
 
     def _count_each(self, node_id: NodeId, keys: int) -> TierCounts:
-        bit, counts, before = self._nodes.bits[node_id], dict.fromkeys(Tier, 0), 0
+        bit, counts, before = self._nodes.bits[node_id], [0, 0, 0, 0], 0
         for index, position in enumerate(islice(self._samples.positions, keys)):
             counts[self._tier(index, bit)] += position - before
             before = position
@@ -141,5 +155,5 @@ class PromptView:
         return state
 
 
-def _counts(blocks: Mapping[Tier, int]) -> TierCounts:
-    return TierCounts(blocks.get(Tier.HBM, 0), blocks.get(Tier.DRAM, 0), blocks.get(Tier.SSD, 0))
+def _counts(by_number: Sequence[int]) -> TierCounts:
+    return TierCounts(by_number[Tier.HBM], by_number[Tier.DRAM], by_number[Tier.SSD])

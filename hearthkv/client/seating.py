@@ -35,6 +35,7 @@ def route_query(prompt: Prompt, hint: CacheHint) -> RouteQuery:
         hint=hint,
         prompt_tokens=prompt.tokens,
         block_size=prompt.spec.block_size,
+        settled_blocks=prompt.settled_blocks,
     )
 
 

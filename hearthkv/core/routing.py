@@ -69,6 +69,9 @@ class RouteQuery:
     block_size: int
     """Tokens in a block."""
 
+    settled_blocks: int = 0
+    """Leading blocks that the session's last prompt had too: where to begin the search."""
+
 
 @dataclass(frozen=True, slots=True)
 class PullSource:

@@ -172,6 +172,7 @@ class RouteRequest(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     KEY_POSITIONS_FIELD_NUMBER: _builtins.int
+    SETTLED_BLOCKS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session, 1 to 256 bytes of UTF-8 without control characters."""
     namespace_id: _builtins.bytes
@@ -182,6 +183,10 @@ class RouteRequest(_message.Message):
     """Length of the prompt in tokens."""
     block_size: _builtins.int
     """Tokens in a block, 1 to 65,536: how many tokens a matched block stands for."""
+    settled_blocks: _builtins.int
+    """Leading blocks that the session's last prompt had too: about where the match on its
+    own node ends. The search begins there; a wrong value costs a few microseconds.
+    """
     @_builtins.property
     def keys(self) -> _block_pb2.PackedKeys:
         """Keys of the prompt's full blocks, from block 0 on, or some of them: see
@@ -207,10 +212,11 @@ class RouteRequest(_message.Message):
         prompt_tokens: _builtins.int = ...,
         block_size: _builtins.int = ...,
         key_positions: _abc.Iterable[_builtins.int] | None = ...,
+        settled_blocks: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "cache_hint", b"cache_hint", "key_positions", b"key_positions", "keys", b"keys", "namespace_id", b"namespace_id", "prompt_tokens", b"prompt_tokens", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "cache_hint", b"cache_hint", "key_positions", b"key_positions", "keys", b"keys", "namespace_id", b"namespace_id", "prompt_tokens", b"prompt_tokens", "session_id", b"session_id", "settled_blocks", b"settled_blocks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

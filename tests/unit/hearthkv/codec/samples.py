@@ -148,6 +148,7 @@ ROUTE_QUERY = st.builds(
     st.sampled_from(CacheHint),
     UINT64,
     st.integers(1, 65_536),
+    UINT32,
 )
 ROUTE = st.builds(
     Route,

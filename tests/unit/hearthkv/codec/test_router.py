@@ -148,7 +148,7 @@ def test_keys_without_positions_are_all_keys_of_the_prompt():
     [
         ([1], "2 keys have 1 positions, must be one each"),
         ([0, 1], "first key position is 0, must be >= 1"),
-        ([7, 7], "key positions do not ascend, each must be over the one before"),
+        ([7, 6], "key positions descend, none must be below the one before"),
     ],
 )
 def test_positions_that_fit_no_prompt_are_refused(positions, text):
