@@ -18,6 +18,8 @@ from router.key_table import KeyTable
 TableName = tuple[bytes, int]
 """Namespace, and width of the keys."""
 
+_TIERS = tuple(Tier)
+
 
 @dataclass(slots=True)
 class _Move:
@@ -53,7 +55,7 @@ class BlockHolders:
     def tiers_of(self, bit: int, name: TableName) -> list[Tier]:
         """Return the tiers in which a holding has blocks of a table."""
         by_tier = self._by_tier.get((bit, name))
-        return [] if by_tier is None else [tier for tier in Tier if by_tier[tier]]
+        return [] if by_tier is None else [tier for tier in _TIERS if by_tier[tier]]
 
     def has(self, bit: int, name: TableName, key: bytes) -> bool:
         """Return whether a holding has a block."""

@@ -12,7 +12,6 @@ as long as the index is not changed.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from hearthkv.core.block_key import SampledKeys
 from hearthkv.core.session_id import NodeId
@@ -73,13 +72,11 @@ class PromptView:
         found exactly in a short prefix, and to a 16th of a long one; a run that is shorter than
         half of it may be passed over.
         """
-        keys = bisect_right(self._samples.positions, blocks)
-        return self._one_tier(node_id, blocks) or self._count_runs(node_id, keys)
+        return self._one_tier(node_id, blocks) or self._count_runs(node_id, blocks)
 
     def exact_tiers(self, node_id: NodeId, blocks: int) -> TierCounts:
         """Count the first `blocks` blocks on a node by tier; looks every key up."""
-        keys = bisect_right(self._samples.positions, blocks)
-        return self._one_tier(node_id, blocks) or self._count_each(node_id, keys)
+        return self._one_tier(node_id, blocks) or self._count_each(node_id, blocks)
 
     def _groups(self, settled_blocks: int) -> Iterator[PrefixGroup]:
         """The nodes that hold at least one key, by how many they hold, most first."""
@@ -113,10 +110,11 @@ class PromptView:
         counts[used[0] if used else Tier.SSD] = blocks
         return _counts(counts)
 
-    def _count_runs(self, node_id: NodeId, keys: int) -> TierCounts:
+    def _count_runs(self, node_id: NodeId, blocks: int) -> TierCounts:
+        positions, bit = self._samples.positions, self._nodes.bits[node_id]
+        keys = bisect_right(positions, blocks)
         if not keys:
             return TierCounts()
-        positions, bit = self._samples.positions, self._nodes.bits[node_id]
         part, step = keys // TIER_PARTS, 1 if keys <= TIER_EXACT_KEYS else keys // TIER_STEPS
         first, last = self._tier(0, bit), self._tier(keys - 1, bit)
         counts = [0, 0, 0, 0]  # by number of the tier: to hash one takes as long as a probe
@@ -133,9 +131,11 @@ class PromptView:
             runs += [(start, at_start, middle, at_middle), (middle, at_middle, end, at_end)]
         return _counts(counts)
 
-    def _count_each(self, node_id: NodeId, keys: int) -> TierCounts:
+    def _count_each(self, node_id: NodeId, blocks: int) -> TierCounts:
         bit, counts, before = self._nodes.bits[node_id], [0, 0, 0, 0], 0
-        for index, position in enumerate(islice(self._samples.positions, keys)):
+        for index, position in enumerate(self._samples.positions):
+            if position > blocks:
+                break
             counts[self._tier(index, bit)] += position - before
             before = position
         return _counts(counts)

@@ -82,11 +82,12 @@ def decode_counts(messages: Iterable[block_pb2.TierBlocks]) -> TierCounts:
 
 def encode_counts(counts: TierCounts) -> list[block_pb2.TierBlocks]:
     """Return counts by tier, without the tiers that hold nothing."""
-    return [
-        block_pb2.TierBlocks(tier=encode_tier(tier), blocks=counts.of(tier))
-        for tier in Tier
-        if counts.of(tier)
-    ]
+    by_tier = (
+        (block_pb2.TIER_HBM, counts.hbm),
+        (block_pb2.TIER_DRAM, counts.dram),
+        (block_pb2.TIER_SSD, counts.ssd),
+    )
+    return [block_pb2.TierBlocks(tier=tier, blocks=blocks) for tier, blocks in by_tier if blocks]
 
 
 def decode_usage(message: block_pb2.TierUsage) -> TierUsage:
