@@ -14,7 +14,7 @@ number of nodes and sessions.
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hearthkv.core.session_id import NodeId
 
@@ -24,8 +24,7 @@ WORK_SHARE = 0.1
 """What a token that was computed weighs against one that is claimed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The tokens of a session that lie on a node, and are likely to be wanted again."""
 
     node_id: NodeId
@@ -55,6 +54,15 @@ class Room:
     def take(self, claim: Claim) -> None:
         """Count the claim of a turn that was placed."""
         self._claimed.add(claim.node_id, claim.tokens, claim.at)
+
+    def renew(self, before: Claim, claim: Claim) -> None:
+        """Count the claim of a turn in the place of the one that its session had before."""
+        if before.node_id == claim.node_id:
+            added = claim.tokens - self.left(before, claim.at)
+            self._claimed.add(claim.node_id, added, claim.at)
+        else:
+            self.release(before, claim.at)
+            self.take(claim)
 
     def release(self, claim: Claim, now: float) -> None:
         """Give a claim back: the session claims anew, elsewhere perhaps, or is over."""

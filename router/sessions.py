@@ -71,6 +71,12 @@ class Sessions:
             return None
         return Claim(session.node_id, round(session.main_tokens), session.main_s)
 
+    def claim_on(self, session_id: SessionId, node_id: NodeId) -> Claim | None:
+        """Return what a session claims, if its node is this one."""
+        session = self._by_id.get(session_id)
+        is_here = session is not None and session.node_id == node_id
+        return self.claim(session_id) if is_here else None
+
     def is_aside(self, session_id: SessionId, prompt_tokens: int) -> bool:
         """Return whether a prompt is beside the session's main prompt."""
         session = self._by_id.get(session_id)

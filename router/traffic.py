@@ -7,6 +7,7 @@ in what follows from it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hearthkv.core.routing import PlacementReason
 from hearthkv.core.session_id import NodeId, SessionId
@@ -23,8 +24,7 @@ SlowBlocks = Callable[[NodeId, int], int]
 """How many of a prompt's leading blocks lie on a node's SSD."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """What a turn cost that was placed."""
 
     prompt_tokens: int
@@ -77,8 +77,9 @@ class Traffic:
     def note(self, session_id: SessionId, choice: Choice, served: Served, now: float) -> None:
         """Take in that a turn was placed."""
         node_id = choice.node_id
-        self._loads.add(node_id, served.missing_tokens, now)
-        self._room.note_computed(node_id, served.missing_tokens, now)
+        if served.missing_tokens > 0:
+            self._loads.add(node_id, served.missing_tokens, now)
+            self._room.note_computed(node_id, served.missing_tokens, now)
         is_moved_for_good = choice.reason in (PlacementReason.FAILOVER, PlacementReason.DRAIN)
         if not is_moved_for_good and self.sessions.is_aside(session_id, served.prompt_tokens):
             self._room.take(Claim(node_id, served.missing_tokens, now))
@@ -89,8 +90,11 @@ class Traffic:
                 now=now,
             )
             return
-        self._release(session_id, now)
-        self._room.take(Claim(node_id, served.prompt_tokens, now))
+        before, claim = self.sessions.claim(session_id), Claim(node_id, served.prompt_tokens, now)
+        if before is None:
+            self._room.take(claim)
+        else:
+            self._room.renew(before, claim)
         self.sessions.note_turn(
             session_id,
             node_id,
@@ -102,14 +106,16 @@ class Traffic:
     def wanted_tokens(self, node_id: NodeId, session_id: SessionId, now: float) -> float:
         """Return what other sessions are likely to want of a node's cache, by its weight."""
         wanted = self._room.wanted(node_id, now)
-        claim = self.sessions.claim(session_id)
-        if claim is not None and claim.node_id == node_id:
+        claim = self.sessions.claim_on(session_id, node_id)
+        if claim is not None:
             wanted -= self._room.left(claim, now)
         return wanted / self.nodes.weight(node_id)
 
     def end(self, session_id: SessionId, now: float) -> NodeId | None:
         """Forget a session; return its node, None if it was not known."""
-        self._release(session_id, now)
+        claim = self.sessions.claim(session_id)
+        if claim is not None:
+            self._room.release(claim, now)
         return self.sessions.end(session_id)
 
     def hand_over(
@@ -138,13 +144,8 @@ class Traffic:
         self._room.forget(node_id)
         self._said_tokens.pop(node_id, None)
 
-    def _release(self, session_id: SessionId, now: float) -> None:
-        claim = self.sessions.claim(session_id)
-        if claim is not None:
-            self._room.release(claim, now)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _NodesAt:
     """What a decision asks of the nodes, at one moment and for one turn."""
 

@@ -44,11 +44,13 @@ def test_orders_are_remembered_until_the_nodes_change():
     nodes.follow(2, [endpoint(A), endpoint(B)])
     first = nodes.ranked(SessionId("s"))
     assert nodes.ranked(SessionId("s")) is first
+    nodes.follow(3, [endpoint(A), endpoint(B), endpoint(C, NodeState.SUSPECT)])
+    assert nodes.ranked(SessionId("s")) is first
     nodes.ranked(SessionId("t"))
     assert nodes.ranked(SessionId("s")) is not first
-    nodes.follow(3, [endpoint(A)])
+    nodes.follow(4, [endpoint(A)])
     assert nodes.ranked(SessionId("s")) == [A]
-    nodes.follow(4, [])
+    nodes.follow(5, [])
     assert nodes.ranked(SessionId("s")) == []
 
 

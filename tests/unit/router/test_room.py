@@ -41,6 +41,15 @@ def test_a_claim_that_is_given_back_leaves_the_others(room: Room):
     assert room.wanted(A, 60.0) == pytest.approx(room.left(second, 60.0))
 
 
+@pytest.mark.parametrize("node_id", [A, B])
+def test_a_claim_takes_the_place_of_the_one_before(room: Room, node_id: NodeId):
+    before, after = Claim(A, 1000, 0.0), Claim(node_id, 1200, 50.0)
+    room.take(before)
+    room.renew(before, after)
+    assert room.wanted(node_id, 50.0) == pytest.approx(1200)
+    assert room.wanted(B if node_id == A else A, 50.0) == pytest.approx(0)
+
+
 def test_late_work_counts_a_little(room: Room):
     room.note_computed(A, 1000, 0.0)
     assert room.wanted(A, 0.0) == pytest.approx(WORK_SHARE * 1000)

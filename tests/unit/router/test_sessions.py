@@ -139,7 +139,8 @@ def test_a_turn_aside_leaves_a_session_where_its_main_prompt_is():
     assert sessions.is_aside(one, 49)
     sessions.note_aside(one, prompt_tokens=10, matched_blocks=0, now=9.0)
     assert sessions.last_turn(one) == LastTurn(A)
-    assert sessions.claim(one) == Claim(A, 88, 1.0)
+    assert sessions.claim(one) == sessions.claim_on(one, A) == Claim(A, 88, 1.0)
+    assert sessions.claim_on(one, B) is None
     (status,) = sessions.latest(1, now=10.0)
     assert status == SessionStatus(one, A, 2, 10, 0, 1.0)
 
