@@ -145,10 +145,10 @@ class HotPrefixes:
             if now < self._spent_s:
                 break
             holding = holders(namespace_id, key)
-            sources = [node for node in nodes if node.node_id in holding]
-            if not sources:
-                continue
-            for node_id in self._wanting(prefix, holding, targets, now):
+            wanting = self._wanting(prefix, holding, targets, now)
+            # Most are where they are wanted, and then no walk over all nodes is needed.
+            sources = [node for node in nodes if node.node_id in holding] if wanting else []
+            for node_id in wanting if sources else ():
                 address = sources[len(orders) % len(sources)].address
                 orders.append((node_id, PullOrder(namespace_id, key, prefix.blocks, address)))
                 self._charge(namespace_id, key, node_id, now)
@@ -167,6 +167,8 @@ class HotPrefixes:
         """The nodes that are to fetch a prefix now, most sessions first, then by name."""
         wanting: list[NodeId] = []
         room = self._policy.replicas_max - len(holding)
+        if room <= 0:
+            return wanting
         ranked = sorted(prefix.nodes.items(), key=lambda item: (-item[1].sessions, item[0]))
         for node_id, served in ranked:
             if node_id in holding:
