@@ -99,8 +99,7 @@ def test_another_block_is_refused(other: BlockFrame):
 
 
 def test_a_sealed_frame_of_an_impossible_namespace_is_refused():
-    impossible = BlockFrame(SPEC, b"k", b"", 0, 0)
-    object.__setattr__(impossible, "spec", _Unchecked())
+    impossible = BlockFrame(_Unchecked(), b"k", b"", 0, 0)
     with pytest.raises(FrameError, match="names no possible namespace"):
         decode_frame(encode_frame(impossible))
 
