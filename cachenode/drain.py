@@ -38,6 +38,10 @@ ROUND_MAX: Final = 64
 PULL_S: Final = 60.0
 """Seconds that a node gets to fetch one prefix."""
 
+LONELY_S: Final = 3.0
+"""Seconds without a peer after which there is none. A router that was started again lists nobody,
+or does not answer, until the nodes have joined it anew, which takes them a second or two."""
+
 FindPeers = Callable[[], Awaitable[Sequence[NodeEndpoint]]]
 """Lists the nodes that take sessions, without this one; raises PeerError if no router answers."""
 
@@ -90,6 +94,7 @@ class Drain:
         self._telemetry = telemetry
         self._handoffs = Handoffs()
         self._peers: Sequence[NodeEndpoint] = ()
+        self._peers_seen_s = 0.0
         self._work: asyncio.Task[None] | None = None
         self._may_leave = asyncio.Event()
 
@@ -111,6 +116,7 @@ class Drain:
         if self._work is not None:
             return
         self._handoffs = Handoffs()
+        self._peers_seen_s = self._clock.now()
         self._may_leave.clear()
         self._work = self._tasks.create_task(self._hand_over_for_ever())
         show_draining(self._telemetry.meters, is_draining=True)
@@ -148,6 +154,8 @@ class Drain:
         while True:
             with suppress(PeerError):  # the frame of the call took note; the last list is as good
                 self._peers = await self._find_peers()
+            if self._peers:
+                self._peers_seen_s = self._clock.now()
             estates = list(self._catalog.estates())
             self._handoffs.prune(estates)
             self._flip_whole(estates)
@@ -159,7 +167,7 @@ class Drain:
                 await asyncio.sleep(LOOK_EVERY_S)
 
     def _is_all_done(self, estates: Sequence[Estate]) -> bool:
-        if not self._peers:
+        if not self._peers and self._clock.now() - self._peers_seen_s >= LONELY_S:
             return True  # there is nobody to hand anything to
         is_left = any(self._handoffs.left(estates, self._peers))
         return not is_left and not self._is_busy() and self.moved.is_told

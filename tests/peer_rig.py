@@ -9,7 +9,7 @@ from cachenode.drain import FindPeers, no_peers
 from cachenode.puller import PullLimits
 from cachenode.service import CacheNodeService, add_to_server
 from hearthkv.core.block_key import PackedKeys
-from hearthkv.core.clock import SystemClock
+from hearthkv.core.clock import Clock, SystemClock
 from hearthkv.core.pulls import PullProgress, PullQuery
 from hearthkv.core.routing import NodeEndpoint
 from hearthkv.core.session_id import SessionId
@@ -37,6 +37,7 @@ async def open_peer(
     dram_blocks: int = BLOCKS_MAX,
     limits: PullLimits | None = None,
     find_peers: FindPeers = no_peers,
+    clock: Clock | None = None,
 ) -> AsyncIterator[PeerRig]:
     """Run a node that serves, over DRAM alone, until the body ends."""
     server = aio.server()
@@ -46,7 +47,7 @@ async def open_peer(
         {Tier.DRAM: store},
         dram_blocks=dram_blocks,
         ssd_blocks=0,
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         node_id=name,
         address=address,
         pull_limits=limits or PullLimits(stall_s=20, pull_s=60),

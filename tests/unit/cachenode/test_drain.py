@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cachenode.drain import no_peers
+from cachenode.drain import LONELY_S, ROUND_MAX, no_peers
 from hearthkv.core.block_io import MatchQuery, ReadEnd
 from hearthkv.core.block_key import PackedKeys
+from hearthkv.core.clock import ManualClock
 from hearthkv.core.errors import PeerUnreachableError
 from hearthkv.core.rendezvous import owner
 from hearthkv.core.routing import DrainOrder, NodeEndpoint
@@ -217,13 +218,47 @@ async def find_nobody_anywhere() -> Sequence[NodeEndpoint]:
 
 
 @pytest.mark.parametrize("find", [no_peers, find_nobody_anywhere], ids=["alone", "no-router"])
-async def test_a_node_without_peers_leaves_at_once(find, caplog):
+async def test_a_node_without_peers_leaves_when_none_has_come_for_a_while(find, caplog):
     caplog.set_level("INFO", "test")
-    async with open_peer("node-a", find_peers=find) as leaving:
+    clock, looks = ManualClock(), asyncio.Semaphore(0)
+
+    async def find_noting() -> Sequence[NodeEndpoint]:
+        looks.release()
+        return await find()
+
+    async with open_peer("node-a", find_peers=find_noting, clock=clock) as leaving:
         await leaving.write(prompt(6), session="s")
-        await leaving.node.drain.leave(GRACE_S)
+        leave = asyncio.create_task(leaving.node.drain.leave(GRACE_S))
+        for _ in range(2):
+            await looks.acquire()
+        assert not leave.done()
+        clock.advance(LONELY_S)
+        await leave
         assert leaving.node.drain.sessions_left() == 1
     assert "DrainEnded sessions_left=1 peers=0" in caplog.text
+
+
+async def test_a_node_without_peers_that_holds_nothing_leaves_at_once():
+    async with open_peer("node-a", clock=ManualClock()) as leaving, asyncio.timeout(GRACE_S):
+        await leaving.node.drain.leave(2 * GRACE_S)
+
+
+@pytest.mark.parametrize("find_first", [no_peers, find_nobody_anywhere], ids=["empty", "no-router"])
+async def test_routers_that_start_again_lose_no_session(find_first):
+    async with open_peer("node-b") as b:
+        finds = iter([find_first, peers_of(b), no_peers])
+
+        async def find() -> Sequence[NodeEndpoint]:
+            return await next(finds, peers_of(b))()
+
+        async with open_peer("node-a", find_peers=find) as leaving:
+            await leaving.write(prompt(6), session="s")
+            for number in range(ROUND_MAX):  # so that one round leaves some
+                await leaving.write(prompt(2, name=1 + number), session=f"s{number}")
+            await leaving.node.drain.leave(GRACE_S)
+            assert leaving.node.drain.sessions_left() == 0
+            assert len(moves(leaving)) == 1 + ROUND_MAX
+        assert b.match(prompt(6)) == 6
 
 
 async def test_a_session_moves_behind_its_turn_which_is_waited_for():
