@@ -3,6 +3,9 @@ The routers as they were named, and the addresses behind the names. Not pure.
 
 A name may stand for several routers, as a DNS name does that has an address for each of them.
 Its addresses are sorted, so that all clients ask the same router first: it knows their sessions.
+
+A host that has addresses of IPv4 and of IPv6 is one router, to which a node has one stream. Nobody
+can see which of them belong together, so a name that has both stands for those of IPv4.
 """
 
 import asyncio
@@ -60,7 +63,9 @@ class RouterNames:
                     found = await self._resolve(host, int(port))
                 except (OSError, UnicodeError):  # the latter for what no name can be
                     continue
-                self._last[name] = tuple(sorted({_joined(address, port) for address in found}))
+                self._last[name] = tuple(
+                    sorted({_joined(each, port) for each in _one_family(found)})
+                )
         return self.last_addresses()
 
 
@@ -73,6 +78,10 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _one_family(addresses: Sequence[str]) -> Sequence[str]:
+    return [address for address in addresses if ":" not in address] or addresses
 
 
 def _joined(address: str, port: str) -> str:

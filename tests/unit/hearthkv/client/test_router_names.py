@@ -29,14 +29,20 @@ async def test_addresses_are_what_they_are_and_nobody_is_asked():
 
 
 async def test_a_name_stands_for_all_its_addresses_each_once_and_in_order():
-    directory = Directory(routers=["10.0.0.2", "fd00::1", "10.0.0.1", "10.0.0.2"])
+    directory = Directory(routers=["10.0.0.2", "10.0.0.3", "10.0.0.1", "10.0.0.2"])
     names = RouterNames(["10.0.0.2:7400", "routers:7400"], directory)
     assert not names.is_fixed
     assert names.last_addresses() == ["10.0.0.2:7400"]
-    expected = ["10.0.0.2:7400", "10.0.0.1:7400", "[fd00::1]:7400"]
+    expected = ["10.0.0.2:7400", "10.0.0.1:7400", "10.0.0.3:7400"]
     assert await names.addresses() == expected
     assert names.last_addresses() == expected
     assert directory.asked == [("routers", 7400)]
+
+
+async def test_a_router_that_has_an_address_of_either_kind_is_one_router():
+    directory = Directory(both=["fd00::1", "10.0.0.1"], six=["fd00::2", "fd00::1"])
+    assert await RouterNames(["both:1"], directory).addresses() == ["10.0.0.1:1"]
+    assert await RouterNames(["six:1"], directory).addresses() == ["[fd00::1]:1", "[fd00::2]:1"]
 
 
 async def test_a_name_that_can_not_be_resolved_keeps_its_last_addresses():
