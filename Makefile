@@ -16,7 +16,7 @@ DEV := .venv/.dev-stamp
 DEMO := .venv/.demo-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto check test scenario system crash sim soak bench bench-turn bench-datapath bench-recovery bench-replay bench-replay-routing bench-simulate bench-ssd wheel demo up clean model
+.PHONY: help setup proto check test scenario system crash sim soak bench bench-turn bench-datapath bench-recovery bench-replay bench-replay-routing bench-routing bench-simulate bench-ssd wheel demo up clean model
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -59,6 +59,8 @@ bench-simulate: $(DEV) ## one bench: a router with up to 1,000 nodes and 10 mill
 	$(BIN)/python -m bench.simulate $(ARGS)
 bench-replay-routing: $(DEV) ## one bench: what routing keeps of recorded traffic on several nodes
 	$(BIN)/python -m bench.replay_routing $(ARGS)
+bench-routing: $(DEV) ## one bench: what it takes to place a turn, beside an empty call
+	$(BIN)/python -m bench.routing $(ARGS)
 bench-recovery: $(DEV) ## one bench: how long a node takes to find its blocks again
 	$(BIN)/python -m bench.recovery $(ARGS)
 wheel: $(DEV) ## build the wheel and try it in a clean environment elsewhere

@@ -10,6 +10,7 @@ from bench import ssd_layout, turn
 from bench.datapath import __main__ as datapath
 from bench.replay import __main__ as replay
 from bench.replay_routing import __main__ as replay_routing
+from bench.routing import __main__ as routing
 from bench.simulate import __main__ as simulate
 
 BENCHES = (
@@ -18,6 +19,7 @@ BENCHES = (
     datapath.main,
     replay.main,
     replay_routing.main,
+    routing.main,
     simulate.main,
 )
 

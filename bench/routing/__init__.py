@@ -1,0 +1,1 @@
+"""How long a turn's placement takes: over gRPC, by itself, and beside other routers."""
