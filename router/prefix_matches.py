@@ -8,12 +8,9 @@ costs as little for a thousand nodes as for four. Only who asks for all nodes pa
 from bisect import insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, overload
 
 from hearthkv.core.session_id import NodeId
 from router.holder_states import bits_of
-
-Other = TypeVar("Other")
 
 FIRST_ONES = 8
 """Nodes of a group that a decision looks at."""
@@ -105,19 +102,15 @@ class PrefixMatches(Mapping[NodeId, int]):
 
     def __getitem__(self, node_id: NodeId) -> int:
         blocks = self.get(node_id)
-        if blocks is None:
+        if not blocks:
             raise KeyError(node_id)
         return blocks
 
-    @overload
-    def get(self, key: NodeId, /) -> int | None: ...
-
-    @overload
-    def get(self, key: NodeId, /, default: int | Other) -> int | Other: ...
-
-    def get(self, key: NodeId, /, default: int | Other | None = None) -> int | Other | None:
+    # Narrower than that of mappings at large, and without an exception for every node that
+    # holds nothing.
+    def get(self, node_id: NodeId, default: int = 0) -> int:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return a node's leading blocks; `default` where it holds none."""
-        bit = self._bits.bits.get(key, 0)
+        bit = self._bits.bits.get(node_id, 0)
         for group in self._found:
             if group.mask & bit:
                 return group.blocks

@@ -73,7 +73,7 @@ class RouterSettings:
     turn goes to its home. A session costs about 0.5 kB."""
 
     index_keys_max: int = 4_000_000
-    """Blocks remembered, summed over the nodes; a block costs about 0.25 kB. Beyond it matches get
+    """Blocks remembered, summed over the nodes; a block costs about 40 bytes. Beyond it matches get
     shorter, never wrong."""
 
     hot_sessions_min: int = 4

@@ -30,8 +30,8 @@ def test_nodes_come_longest_first_and_then_by_name(matches: PrefixMatches):
 
 
 def test_a_node_that_holds_nothing_or_is_not_known_is_left_out(matches: PrefixMatches):
-    assert matches.get(D) is None
-    assert matches.get(NodeId("e"), 0) == 0
+    assert matches.get(D) == 0
+    assert matches.get(NodeId("e"), 7) == 7
     assert D not in matches
     with pytest.raises(KeyError):
         matches[D]
