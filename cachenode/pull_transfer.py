@@ -29,7 +29,9 @@ WINDOW_BYTES: Final = 8 * 1024 * 1024
 """Payload bytes that are read by one call, and given to those who wait together."""
 
 WINDOWS_MAX: Final = 2
-"""Windows of one pull that have memory: one is written while the next is read."""
+"""Windows of one pull that have memory: one is written while the next is read. The first one has
+come before the second sets out: of a source that failed a moment ago, one call at a time is let
+through to see whether it is back."""
 
 END_OF_MISS: Final = {
     MissReason.NOT_HELD: PullEnd.MISS,
@@ -87,6 +89,7 @@ class PullTransfer:
         self._tasks = tasks
         self._on_stored = on_stored
         self._window_blocks = max(1, WINDOW_BYTES // start.spec.block_bytes)
+        self._windows_max = 1
 
     async def run(self, first_block: int, deadline: Deadline) -> PullEnd | None:
         """Copy the blocks from `first_block` on; return why not all came, None where they did."""
@@ -97,6 +100,9 @@ class PullTransfer:
                 await self._set_out(coming, under_way, deadline)
                 at, window = under_way[0]
                 end = await asyncio.shield(window.reading)
+                if end is None:
+                    self._windows_max = WINDOWS_MAX
+                    await self._set_out(coming, under_way, deadline)
                 under_way.popleft()
                 end = await self._store(at, window) or end
                 if end is not None:
@@ -112,7 +118,7 @@ class PullTransfer:
     ) -> None:
         """Begin to read what there is memory for; wait for memory only with empty hands."""
         spec = self._start.spec
-        while coming and len(under_way) < WINDOWS_MAX:
+        while coming and len(under_way) < self._windows_max:
             keys = self._keys.slice(coming[0], coming[0] + self._window_blocks)
             size_bytes = len(keys) * spec.block_bytes
             lease = (

@@ -110,6 +110,21 @@ async def test_blocks_come_in_windows_and_the_memory_goes_back():
         assert b.pool.lent_bytes == 0
 
 
+async def test_a_second_read_begins_when_the_first_is_over_and_before_that_is_stored():
+    under_way, began = 0, []
+
+    async def note() -> None:
+        nonlocal under_way
+        under_way += 1
+        began.append((under_way, sum(b.stored)))
+        await asyncio.sleep(0)
+        under_way -= 1
+
+    async with bench(Source(before_read=note)) as b:
+        assert await b.transfer.run(0, LATER) is None
+    assert began[:2] == [(1, 0), (1, 0)]
+
+
 async def test_with_memory_for_one_window_they_come_one_by_one():
     source = Source()
     async with bench(source, memory_bytes=WINDOW_BYTES) as b:
