@@ -35,8 +35,16 @@ HANDOFFS_MAX: Final = 4
 ROUND_MAX: Final = 64
 """Sessions that are handed over before the list is made anew, hottest first."""
 
+ROUND_S: Final = 2.0
+"""Seconds after which a round takes no further session. Between rounds the peers are asked for
+anew, and sessions that are whole elsewhere move."""
+
 PULL_S: Final = 60.0
 """Seconds that a node gets to fetch one prefix."""
+
+NEWS_S: Final = 5.0
+"""Seconds without news of it after which a pull is given up, and its node passed over: one that
+hangs breaks no call."""
 
 LONELY_S: Final = 3.0
 """Seconds without a peer after which there is none. A router that was started again lists nobody,
@@ -176,12 +184,14 @@ class Drain:
         """Hand the hottest sessions over that are not; return whether any was taken."""
         planned = self._handoffs.plan(estates, self._peers, self._clock.now())
         round_ = list(islice(planned, ROUND_MAX))
-        queue = iter(round_)
+        queue, over_s = iter(round_), self._clock.now() + ROUND_S
 
         async def work() -> int:
             taken = 0
             for handoff in queue:  # each worker takes the next one
                 taken += await self._hand_over(handoff)
+                if self._clock.now() >= over_s:
+                    break
             return taken
 
         async with asyncio.TaskGroup() as group:
@@ -199,7 +209,7 @@ class Drain:
                     if keys and end is PullEnd.COMPLETE:  # else it went meanwhile
                         end = await self._have_pulled(peer, estate, tip.namespace_id, keys)
                         blocks += len(keys)
-        except PeerError:
+        except (PeerError, TimeoutError):
             end = PullEnd.UNAVAILABLE
         self._telemetry.emit(SessionHandedOver(target.node_id, end, blocks))
         if end is PullEnd.COMPLETE:
@@ -221,7 +231,8 @@ class Drain:
         )
         with peer.pull(query, PULL_S) as call:
             while True:
-                progress = await call.next()
+                async with asyncio.timeout(NEWS_S):
+                    progress = await call.next()
                 if progress.end is not None:
                     is_whole = progress.held_blocks == len(keys)
                     is_lie = progress.end is PullEnd.COMPLETE and not is_whole

@@ -17,6 +17,7 @@ from hearthkv.core.session_id import NodeId, SessionId
 from hearthkv.core.tier import Tier
 from hearthkv.core.turn_end import EndedTurn, TurnEnd
 from hearthkv.v1 import cache_node_pb2 as pb2
+from tests.fakes.misbehaviour import Stall
 from tests.fakes.node import FakeNode
 from tests.fakes.servers import dead_address, serving
 from tests.node_rig import BLOCKS_MAX, SPEC, Rig, prompt
@@ -211,6 +212,23 @@ async def test_a_busy_node_is_asked_again():
             await leaving.node.drain.leave(GRACE_S)
             assert busy.calls["Pull"] == 4
             assert moves(leaving) == {"s": "node-c"}
+
+
+async def test_a_node_that_hangs_keeps_no_session_from_the_others(monkeypatch):
+    monkeypatch.setattr("cachenode.drain.NEWS_S", 0.2)
+    hanging, names = FakeNode(), [f"s{number}" for number in range(12)]
+    hanging.troubles["Pull"] = Stall()
+    async with open_peer("node-b") as b, serving(hanging) as address:
+
+        async def find() -> Sequence[NodeEndpoint]:
+            return [b.endpoint, NodeEndpoint(NodeId("node-c"), address)]
+
+        async with open_peer("node-a", find_peers=find) as leaving:
+            for number, name in enumerate(names):
+                await leaving.write(prompt(3, name=number), session=name)
+            await leaving.node.drain.leave(GRACE_S)
+            assert moves(leaving) == dict.fromkeys(names, "node-b")
+    assert hanging.calls["Pull"] > 0
 
 
 async def find_nobody_anywhere() -> Sequence[NodeEndpoint]:
