@@ -31,8 +31,8 @@ class CacheNodeSettings:
     """Base URL of the engine beside the node; empty where there is none."""
 
     routers: list[str] = field(default_factory=list)
-    """Routers to report to, host:port; a DNS name stands for all its addresses. A node without a
-    router serves all the same."""
+    """Routers to report to, host:port; a DNS name stands for all its addresses, those of IPv4
+    where it has any. A node without a router serves all the same."""
 
     redis_urls: list[str] = field(default_factory=lambda: ["redis://127.0.0.1:6379/0"])
     """Servers of the DRAM tier: unix:///path.sock or redis://[:password@]host:port[/db]. Not
